@@ -1,0 +1,191 @@
+"""Datasets as frozen lists of prompts with categories, token caps and a digest.
+
+Read through Hugging Face `datasets`, from the sets that ship with this package, from a local JSON
+Lines file, or from the hub at a pinned commit. The digest is over the prompts as they are used, not
+over the file they came from, so that a re-encoded copy of the same prompts keeps its identity.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pipeline.errors import InputError, nearest
+from pipeline.identity import fingerprint
+from pipeline.spec import BundledSource, DatasetSpec, HubSource, PathSource, Record
+
+BUNDLED = Path(__file__).parent / "data" / "prompts"
+
+
+class Prompt(Record):
+    """One user turn with its identity inside the dataset."""
+
+    id: str
+    category: str
+    text: str
+    max_tokens: int
+
+
+class PromptSet(Record):
+    """A dataset as it is used: its prompts in order and their digest (sha256, hex)."""
+
+    name: str
+    system: str | None
+    prompts: tuple[Prompt, ...]
+    digest: str
+
+
+class DatasetError(InputError):
+    """A dataset that cannot be read, or that is not what its configuration says."""
+
+    def __init__(self, name: str, problem: str, *, allowed: str = "", remedy: str = "") -> None:
+        super().__init__(problem, where=f"dataset {name}", allowed=allowed, remedy=remedy)
+
+
+def load_prompts(spec: DatasetSpec, max_tokens: int | None = None) -> PromptSet:
+    """Read a dataset's prompts; `max_tokens` lowers every token cap further where it is given.
+
+    Raises:
+        DatasetError: the source is missing or unreadable, a field is absent or empty, ids repeat,
+            or the digest is not the one the configuration pins.
+    """
+    cap = spec.max_tokens if max_tokens is None else min(max_tokens, spec.max_tokens)
+    rows = _rows(spec)
+    if spec.limit is not None:
+        rows = rows[: spec.limit]
+    prompts = tuple(_prompt(spec, index, row, cap) for index, row in enumerate(rows))
+    _check_ids(spec.name, prompts)
+    digest = fingerprint({"system": spec.system, "prompts": [p.model_dump() for p in prompts]})
+    if spec.sha256 is not None and digest != spec.sha256:
+        raise DatasetError(
+            spec.name,
+            f"its prompts have the digest {digest[:12]}…, the configuration pins"
+            f" {spec.sha256[:12]}…",
+            remedy=f"if the change is meant, set sha256: {digest}",
+        )
+    return PromptSet(name=spec.name, system=spec.system, prompts=prompts, digest=digest)
+
+
+def _prompt(spec: DatasetSpec, index: int, row: Mapping[str, object], cap: int) -> Prompt:
+    text = _field(spec, index, row, spec.prompt_field)
+    identity = _optional(row, spec.id_field)
+    category = _optional(row, spec.category_field)
+    return Prompt(
+        id=identity if identity is not None else f"{spec.name}-{index:04d}",
+        category=category if category is not None else spec.name,
+        text=text,
+        max_tokens=cap,
+    )
+
+
+def _field(spec: DatasetSpec, index: int, row: Mapping[str, object], field: str) -> str:
+    if field not in row:
+        raise DatasetError(
+            spec.name,
+            f"record {index + 1} has no field '{field}'{nearest(field, row)}",
+            allowed=", ".join(sorted(row)),
+            remedy="set prompt_field to the field that holds the user's turn",
+        )
+    value = row[field]
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, str) or not value.strip():
+        raise DatasetError(
+            spec.name, f"field '{field}' of record {index + 1} is {value!r}", allowed="a text"
+        )
+    return value
+
+
+def _optional(row: Mapping[str, object], field: str | None) -> str | None:
+    value = row.get(field) if field is not None else None
+    return None if value is None else str(value)
+
+
+def _check_ids(name: str, prompts: tuple[Prompt, ...]) -> None:
+    if not prompts:
+        raise DatasetError(name, "it holds no prompts", remedy="choose a source with records")
+    seen: set[str] = set()
+    for prompt in prompts:
+        if prompt.id in seen:
+            raise DatasetError(
+                name, f"the id '{prompt.id}' stands twice", remedy="set id_field: null to number"
+            )
+        seen.add(prompt.id)
+
+
+def _rows(spec: DatasetSpec) -> list[Mapping[str, object]]:
+    source = spec.source
+    if isinstance(source, HubSource):
+        return _from_hub(spec.name, source)
+    return _from_file(spec.name, _local_path(spec.name, source))
+
+
+def _local_path(name: str, source: BundledSource | PathSource) -> Path:
+    if isinstance(source, PathSource):
+        path = Path(source.path).expanduser()
+        if not path.is_file():
+            raise DatasetError(name, f"there is no file {path}", remedy="correct source.path")
+        return path
+    path = BUNDLED / source.file
+    if not path.is_file():
+        known = sorted(file.name for file in BUNDLED.glob("*.jsonl"))
+        raise DatasetError(
+            name,
+            f"no bundled set is called '{source.file}'{nearest(source.file, known)}",
+            allowed=", ".join(known),
+        )
+    return path
+
+
+def _from_file(name: str, path: Path) -> list[Mapping[str, object]]:
+    from datasets import Dataset  # not at import time: it takes seconds
+
+    if not path.stat().st_size:
+        raise DatasetError(name, f"{path} is empty")
+    try:
+        with _quiet():
+            return list(Dataset.from_json(str(path)))
+    except Exception as error:  # noqa: BLE001 - the library raises its own, pyarrow's and json's
+        raise DatasetError(
+            name,
+            f"{path} cannot be read as JSON Lines ({_root(error)})",
+            allowed="one JSON object a line, every one with the same fields",
+        ) from error
+
+
+def _from_hub(name: str, source: HubSource) -> list[Mapping[str, object]]:
+    from datasets import load_dataset
+
+    try:
+        with _quiet():
+            table = load_dataset(
+                source.repo, source.config, split=source.split, revision=source.revision
+            )
+            return list(table)
+    except Exception as error:  # noqa: BLE001 - network, hub and parsing errors alike
+        raise DatasetError(
+            name,
+            f"{source.repo} at {source.revision[:12]} cannot be loaded ({_root(error)})",
+            remedy="check repo, split and revision, or read a local copy with source.kind=path",
+        ) from error
+
+
+def _root(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    first = str(error).strip().splitlines()
+    return first[0][:200] if first else type(error).__name__
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the library's progress bars off the console; its errors still reach the caller."""
+    from datasets import disable_progress_bars
+
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    disable_progress_bars()
+    with contextlib.redirect_stderr(io.StringIO()):
+        yield
