@@ -1,0 +1,1 @@
+"""Scheduled runs of the pipeline."""

@@ -1,0 +1,1 @@
+"""Grids of speculative decoding methods, measured on your own machines."""

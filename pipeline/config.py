@@ -236,7 +236,7 @@ def _unknown_override(key: str, arguments: Sequence[str]) -> InputError | None:
             cfg = compose("config")
     container = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(container, dict)
-    known = {group: None for group in GROUPS} | {str(k): v for k, v in container.items()}
+    known = dict.fromkeys(GROUPS) | {str(k): v for k, v in container.items()}
     return unknown_key_in(known, key)
 
 

@@ -148,7 +148,7 @@ def _from_file(name: str, path: Path) -> list[Mapping[str, object]]:
     try:
         with _quiet():
             return list(Dataset.from_json(str(path)))
-    except Exception as error:  # noqa: BLE001 - the library raises its own, pyarrow's and json's
+    except Exception as error:
         raise DatasetError(
             name,
             f"{path} cannot be read as JSON Lines ({_root(error)})",
@@ -165,7 +165,7 @@ def _from_hub(name: str, source: HubSource) -> list[Mapping[str, object]]:
                 source.repo, source.config, split=source.split, revision=source.revision
             )
             return list(table)
-    except Exception as error:  # noqa: BLE001 - network, hub and parsing errors alike
+    except Exception as error:
         raise DatasetError(
             name,
             f"{source.repo} at {source.revision[:12]} cannot be loaded ({_root(error)})",

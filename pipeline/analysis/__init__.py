@@ -1,0 +1,1 @@
+"""From counts and clocks to numbers and verdicts; pure."""
