@@ -1,0 +1,111 @@
+"""MLflow as a sink of the records on disk: an experiment per sweep, a parent run per start of the
+command, a child run per cell. A sweep never waits for a store that is down, since all of it can be
+told again:
+
+    python -m pipeline.tracking replay outputs/spec_methods [uri=sqlite:///elsewhere.db]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeline.console import table_markdown
+from pipeline.errors import InfrastructureError, InputError
+from pipeline.records import CellRecord, Outputs, StartRecord
+from pipeline.tracking.address import default_root, shown, store_uri
+from pipeline.tracking.store import Store
+
+__all__ = ["Tracker", "TrackingError", "replay", "store_uri"]
+
+
+class TrackingError(InfrastructureError):
+    """The store did not take a record; the records on disk are whole."""
+
+    def __init__(self, uri: str, cause: Exception, folder: Path) -> None:
+        first = (str(cause).strip() or "no reason given").splitlines()[0]
+        super().__init__(
+            f"MLflow did not take the records ({type(cause).__name__}:"
+            f" {first.replace(uri, shown(uri))}), which are whole on disk",
+            where=shown(uri),
+            remedy=f"once it is back, run python -m pipeline.tracking replay {folder}",
+        )
+
+
+class Tracker:
+    """The sink that a sweep feeds as it goes; no method raises for what the store does.
+
+    The first failure closes the sink for the rest of the sweep, so that a dead store costs one
+    timeout and not one per cell. `problem` then holds the sentence to print at the end. The first
+    call takes some seconds, for the import of MLflow and a new database.
+
+    Args:
+        outputs: the sweep's folder; its name is the experiment's.
+        uri: the store, or None for SQLite under `root`.
+        enabled: False makes every method do nothing.
+        root: the folder of the default store and of artifacts; `./mlruns` where None.
+
+    Raises:
+        StoreUriError: `uri` is of no kind that MLflow keeps runs in.
+    """
+
+    def __init__(
+        self, outputs: Outputs, uri: str | None, *, enabled: bool = True, root: Path | None = None
+    ) -> None:
+        self._outputs, self._root = outputs, root or default_root()
+        self._uri = store_uri(uri, self._root)
+        self._store: Store | None = None
+        self._enabled = enabled
+        self.problem: TrackingError | None = None
+
+    def begin(self, start: StartRecord) -> None:
+        """Make the start's parent run, with its question, plan and provenance."""
+        self._guarded(lambda store: store.begin(start))
+
+    def cell(self, record: CellRecord) -> None:
+        """Log a cell as a child of the start that measured it, unless it is there already."""
+        self._guarded(lambda store: store.cell(record))
+
+    def finish(self, start: StartRecord, *, table: str = "", answer: str = "") -> None:
+        """End the parent run with the time split, the table (Markdown) and the answer."""
+        self._guarded(lambda store: store.finish(start, table, answer))
+
+    def _guarded(self, action: Callable[[Store], object]) -> None:
+        if not self._enabled or self.problem is not None:
+            return
+        try:
+            self._store = self._store or Store(self._uri, self._root, self._outputs)
+            action(self._store)
+        # Whatever a sink does, the measurement goes on: it is reported, and replayed from disk.
+        except Exception as error:  # noqa: BLE001
+            self.problem = TrackingError(self._uri, error, self._outputs.folder)
+
+
+def replay(outputs: Outputs, uri: str | None = None, root: Path | None = None) -> int:
+    """Tell MLflow every record of a sweep; what it knows already is left as it is.
+
+    Returns:
+        The number of cells on disk.
+
+    Raises:
+        InputError: the folder holds no start of a sweep, or the address is no store.
+        RecordError: a record on disk cannot be read.
+        TrackingError: the store cannot be reached, or refuses.
+    """
+    starts, cells = outputs.starts(), outputs.cells()
+    if not starts:
+        raise InputError(
+            "no start of a sweep is recorded here",
+            where=str(outputs.folder),
+            remedy="give the folder of a sweep, such as outputs/spec_methods",
+        )
+    tracker = Tracker(outputs, uri, root=root)
+    for start in starts:
+        mine = [cell for cell in cells if cell.start_id == start.start_id]
+        tracker.begin(start)
+        for cell in mine:
+            tracker.cell(cell)
+        tracker.finish(start, table=table_markdown(mine))
+    if tracker.problem is not None:
+        raise tracker.problem
+    return len(cells)

@@ -1,0 +1,45 @@
+"""`python -m pipeline.tracking replay OUTPUT [uri=...]`: tell MLflow the records of a sweep."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.errors import EXIT_OK, InputError, PipelineError
+from pipeline.records import Outputs
+from pipeline.tracking import replay, store_uri
+from pipeline.tracking.address import shown
+from pipeline.verbs import options
+
+USAGE = "python -m pipeline.tracking replay OUTPUT [uri=...]"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Replay one sweep's folder; returns the exit code."""
+    try:
+        folder, uri = _parse(argv)
+        cells = replay(Outputs(folder.parent, folder.name), uri)
+    except PipelineError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    sys.stdout.write(f"{cells} cells of {folder} are in {shown(store_uri(uri))}\n")
+    return EXIT_OK
+
+
+def _parse(argv: Sequence[str]) -> tuple[Path, str | None]:
+    words, given = options(argv, ("uri",), USAGE)
+    if len(words) != 2 or words[0] != "replay":
+        raise InputError("one verb and one folder are needed", allowed=USAGE)
+    folder = Path(words[1]).resolve()
+    if not folder.is_dir():
+        raise InputError(
+            "there is no such folder",
+            where=words[1],
+            remedy="give the folder of a sweep, such as outputs/spec_methods",
+        )
+    return folder, given.get("uri")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

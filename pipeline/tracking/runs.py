@@ -1,0 +1,104 @@
+"""What MLflow is told about a cell and about a start: names, parameters, tags and points. Pure.
+
+A metric's own name holds its summary at step 0, so that a table of runs shows and sorts by it.
+Series stand under names of their own, since MLflow shows the last point of a series as its value:
+
+    speed/decode_tok_s               the summary over prompts (median)
+    speed/decode_tok_s_spread, _n    its spread (median absolute deviation) and number of values
+    speed/decode_tok_s_by_repeat     one point per repeat, step = repeat
+    accept/joint_0, accept/joint_1   one value per position
+    accept/joint, accept/conditional the same values as one curve, step = position
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from pipeline.records import CellRecord, StartRecord
+
+START, FINGERPRINT, STARTED = "start_id", "fingerprint", "started_at"
+NAME, PARENT, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
+_CURVES = re.compile(r"^(accept/(?:joint|conditional))_(\d+)$")
+
+
+class Point(NamedTuple):
+    """One value of one metric; `step` is a repeat or a position, 0 for a summary."""
+
+    name: str
+    value: float
+    step: int = 0
+
+
+def cell_points(record: CellRecord) -> Iterator[Point]:
+    """Every finite number of a cell; what is undefined for it is absent, not zero."""
+    return (point for point in _all_points(record) if math.isfinite(point.value))
+
+
+def _all_points(record: CellRecord) -> Iterator[Point]:
+    for name, summary in record.metrics.items():
+        yield Point(name, summary.value)
+        curve = _CURVES.match(name)
+        if curve:
+            yield Point(curve[1], summary.value, int(curve[2]))
+        else:
+            yield Point(f"{name}_spread", summary.spread)
+            yield Point(f"{name}_n", summary.n)
+    for name, values in record.per_repeat.items():
+        for repeat, value in enumerate(values):
+            yield Point(f"{name}_by_repeat", value, repeat)
+
+
+def cell_params(record: CellRecord) -> dict[str, str]:
+    """The flat identity of a cell, and the context it was measured in where it got that far."""
+    params = {**{k: str(v) for k, v in record.at.model_dump().items()}, "group": record.group}
+    if record.context is not None:
+        context = record.context
+        params |= {"checkpoint": context.checkpoint, "drafter": context.drafter or "none"}
+        params |= {"vllm_version": context.vllm_version, "node": context.node}
+    return params | {"fingerprint": record.fingerprint}
+
+
+def cell_tags(record: CellRecord, parent: str) -> dict[str, str]:
+    """What a cell's run is found by, and how the cell ended."""
+    tags = {NAME: record.at.label, PARENT: parent, "role": "cell", "status": record.status}
+    tags |= {START: record.start_id, FINGERPRINT: record.fingerprint, STARTED: record.started_at}
+    if record.status_reason:
+        tags |= {"status_reason": record.status_reason, NOTE: record.status_reason}
+    return tags
+
+
+def start_tags(start: StartRecord) -> dict[str, str]:
+    """What a start's run is found by, its question, and its command as MLflow's own source."""
+    return {
+        NAME: f"{start.sweep} {start.started_at[:16].replace('T', ' ')}",
+        NOTE: note(start, ""),
+        "role": "start",
+        START: start.start_id,
+        STARTED: start.started_at,
+        "mlflow.source.name": " ".join(start.command),
+        "mlflow.source.type": "LOCAL",
+        **({"mlflow.source.git.commit": start.git_commit} if start.git_commit else {}),
+    }
+
+
+def start_points(start: StartRecord) -> Iterator[Point]:
+    """Engine starts and the time split (seconds), once they are known."""
+    yield Point("sweep/engine_starts", start.engine_starts)
+    if start.split is not None:
+        for name in ("wall_s", "engine_start_s", "generation_s", "other_s"):
+            yield Point(f"sweep/{name}", getattr(start.split, name))
+
+
+def note(start: StartRecord, answer: str) -> str:
+    """The question the sweep was asked, and the answer once there is one (Markdown)."""
+    question = str(start.config.get("question") or "")
+    return "\n\n".join(part for part in (f"**{question}**" if question else "", answer) if part)
+
+
+def milliseconds(moment: str, plus_s: float = 0.0) -> int:
+    """An ISO moment, moved by some seconds, in the milliseconds since 1970 that MLflow counts."""
+    return int((datetime.fromisoformat(moment).timestamp() + plus_s) * 1000)

@@ -1,0 +1,176 @@
+"""One open MLflow experiment. The only module that imports MLflow, and only when a store is opened,
+since the import takes seconds. It raises whatever MLflow raises.
+
+A run is found by its tags before it is made, and every point carries the moment that its record
+carries, so that telling MLflow the same record twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipeline.records import CellRecord, Outputs, StartRecord, cell_name
+from pipeline.tracking import runs
+from pipeline.tracking.address import is_server, probe
+
+# What MLflow would otherwise do on its own: report usage, log its migrations, and retry a dead
+# server for minutes while a sweep waits. Read when it is imported; a user's own settings stand.
+_QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+}
+# MLflow takes 1000 entities in one call.
+_BATCH = 500
+
+
+_Key = tuple[str, str]
+
+
+class _Children(NamedTuple):
+    """The cells of a start that have a run, by fingerprint and moment; `whole` are all told."""
+
+    run_ids: dict[_Key, str]
+    whole: set[_Key]
+
+
+class Store:
+    """The experiment of one sweep in one store.
+
+    Args:
+        uri: the store's address.
+        root: where a database keeps the artifacts of a new experiment; a server knows by itself.
+        outputs: the sweep's folder; its name names the experiment.
+    """
+
+    def __init__(self, uri: str, root: Path, outputs: Outputs) -> None:
+        probe(uri)
+        for name, value in _QUIET.items():
+            os.environ.setdefault(name, value)
+        from mlflow import MlflowClient
+
+        self._client: Any = MlflowClient(uri)
+        self._outputs = outputs
+        self._experiment = self._open(None if is_server(uri) else root)
+        self._parents: dict[str, str] = {}
+        self._children: dict[str, _Children] = {}
+
+    def _open(self, root: Path | None) -> str:
+        name = self._outputs.folder.name
+        found = self._client.get_experiment_by_name(name)
+        if found is not None:
+            return str(found.experiment_id)
+        place = None if root is None else (root.absolute() / "artifacts" / name).as_uri()
+        return str(self._client.create_experiment(name, artifact_location=place))
+
+    def begin(self, start: StartRecord) -> str:
+        """Find or make the parent run of a start; returns its run id."""
+        found = self._search(f"tags.role = 'start' and tags.start_id = '{start.start_id}'")
+        run_id = (
+            str(found[0].info.run_id)
+            if found
+            else self._create(start.started_at, runs.start_tags(start))
+        )
+        self._parents[start.start_id] = run_id
+        # plan.json is the plan last run: it belongs to the newest start alone.
+        if self._is_newest(start):
+            self._attach(run_id, self._outputs.folder / "plan.json")
+        return run_id
+
+    def cell(self, record: CellRecord) -> None:
+        """Log a cell under the start that measured it, unless it is there already."""
+        known = self._known(record.start_id)
+        key = record.fingerprint, record.started_at
+        if key in known.whole:
+            return
+        # A run still open is one that a crash left half told: telling it again completes it.
+        if key not in known.run_ids:
+            tags = runs.cell_tags(record, self._parent(record.start_id))
+            known.run_ids[key] = self._create(record.started_at, tags)
+        run_id = known.run_ids[key]
+        self._log(run_id, record.started_at, runs.cell_points(record), runs.cell_params(record))
+        for path in self._files(record):
+            self._attach(run_id, path)
+        status = "FINISHED" if record.status == "OK" else "FAILED"
+        self._end(run_id, status, runs.milliseconds(record.started_at, record.measured_s))
+        known.whole.add(key)
+
+    def finish(self, start: StartRecord, table: str, answer: str) -> None:
+        """End a start's run with the table and the answer; one that may still run stays open."""
+        run_id = self._parents.get(start.start_id) or self.begin(start)
+        if answer:
+            self._client.set_tag(run_id, runs.NOTE, runs.note(start, answer))
+        if table:
+            self._client.log_text(run_id, table, "table.md")
+        self._attach(run_id, self._outputs.folder / "starts" / f"{start.start_id}.json")
+        self._client.set_tag(run_id, "outcome", start.outcome)
+        if start.outcome == "running" and self._is_newest(start):
+            return
+        self._log(run_id, start.started_at, runs.start_points(start), {})
+        status = "FINISHED" if start.outcome == "finished" else "KILLED"
+        wall_s = start.split.wall_s if start.split else 0.0
+        self._end(run_id, status, runs.milliseconds(start.started_at, wall_s))
+
+    def _is_newest(self, start: StartRecord) -> bool:
+        starts = self._outputs.starts()
+        return not starts or starts[-1].start_id == start.start_id
+
+    def _parent(self, start_id: str) -> str:
+        if start_id not in self._parents:
+            self.begin(next(s for s in self._outputs.starts() if s.start_id == start_id))
+        return self._parents[start_id]
+
+    def _known(self, start_id: str) -> _Children:
+        if start_id not in self._children:
+            known = self._children[start_id] = _Children({}, set())
+            for run in self._search(f"tags.role = 'cell' and tags.start_id = '{start_id}'"):
+                key = run.data.tags[runs.FINGERPRINT], run.data.tags[runs.STARTED]
+                known.run_ids[key] = run.info.run_id
+                if run.info.status != "RUNNING":
+                    known.whole.add(key)
+        return self._children[start_id]
+
+    def _search(self, query: str) -> list[Any]:
+        found: list[Any] = []
+        token = None
+        while True:
+            page = self._client.search_runs([self._experiment], query, page_token=token)
+            found += page
+            token = page.token
+            if not token:
+                return found
+
+    def _create(self, started_at: str, tags: dict[str, str]) -> str:
+        moment = runs.milliseconds(started_at)
+        run = self._client.create_run(self._experiment, start_time=moment, tags=tags)
+        return str(run.info.run_id)
+
+    def _log(
+        self, run_id: str, moment: str, points: Iterator[runs.Point], params: dict[str, str]
+    ) -> None:
+        from mlflow.entities import Metric, Param
+
+        when = runs.milliseconds(moment)
+        metrics = [Metric(p.name, p.value, when, p.step) for p in points]
+        self._client.log_batch(run_id, params=[Param(k, v) for k, v in params.items()])
+        for first in range(0, len(metrics), _BATCH):
+            self._client.log_batch(run_id, metrics=metrics[first : first + _BATCH])
+
+    def _files(self, record: CellRecord) -> Iterator[Path]:
+        name = cell_name(record)
+        yield self._outputs.folder / "cells" / f"{name}.json"
+        yield self._outputs.folder / "requests" / f"{name}.jsonl"
+        if record.status == "FAILED":
+            yield self._outputs.log_path(record.group)
+
+    def _attach(self, run_id: str, path: Path) -> None:
+        if path.is_file():
+            self._client.log_artifact(run_id, str(path))
+
+    def _end(self, run_id: str, status: str, moment: int) -> None:
+        self._client.set_terminated(run_id, status=status, end_time=moment)
