@@ -8,37 +8,45 @@ composing takes tens of milliseconds and a grid has thousands of cells.
 from __future__ import annotations
 
 import contextlib
-import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import hydra
 import yaml
 from hydra import compose
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import (
-    ConfigCompositionException,
-    MissingConfigException,
-    OverrideParseException,
-    SearchPathException,
-)
+from hydra.core.override_parser.types import Override as HydraOverride
+from hydra.core.override_parser.types import OverrideType
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import (
+    GrammarParseError,
+    InterpolationKeyError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+)
 
+from pipeline import commandline, folders
+from pipeline.commandline import AXES, GROUPS, Override
 from pipeline.errors import InputError, nearest
-from pipeline.parse import parse_axes, parse_sweep, unknown_key_in
+from pipeline.mistakes import MissingKeyError
+from pipeline.parse import parse_axes, parse_sweep
 from pipeline.spec import SweepConfig
 
-GROUPS = ("model", "method", "dataset")
-_CHECKOUT = Path(__file__).parent.parent / "conf"
-CONF = _CHECKOUT if _CHECKOUT.is_dir() else Path(__file__).parent / "conf"
+_PREFIX = {
+    OverrideType.CHANGE: "",
+    OverrideType.ADD: "+",
+    OverrideType.FORCE_ADD: "++",
+    OverrideType.DEL: "~",
+}
 
 
 class ConfigError(InputError):
-    """A command line or a configuration file that cannot be composed."""
+    """A configuration file or a value that cannot be composed."""
 
 
 class NoSweepError(InputError):
@@ -49,6 +57,17 @@ class NoSweepError(InputError):
             "no sweep is chosen",
             allowed=", ".join(known),
             remedy="add +sweep=NAME, for example +sweep=spec_methods",
+        )
+
+
+class SweepFileError(InputError):
+    """A sweep's file whose keys land in the wrong place."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the file has no section 'sweep' at the root of the configuration",
+            where="sweep",
+            remedy="start it with the line '# @package _global_' and put its keys under 'sweep:'",
         )
 
 
@@ -68,197 +87,197 @@ def read_command_line(
     Raises:
         InputError: the command line or a file does not fit; one sentence says what and where.
     """
-    overrides = [arg for arg in argv if not arg.startswith("-")]
-    if {"-m", "--multirun"} & set(argv):
-        raise ConfigError(
-            "--multirun is not used here",
-            remedy="give an axis a list: sweep.axes.method=[none,mtp]",
-        )
-    named = any(o.lstrip("+~").partition("=")[0] == "platform" for o in overrides)
-    # In front, since Hydra takes no override after a flag's value.
-    arguments = [*argv] if named else [f"platform={detect_platform()}", *argv]
-    with _translated(arguments):
-        return _run_hydra(arguments)
+    arguments = commandline.split(argv)
+    folders.refuse_shadowed(arguments.folders)
+    overrides = _parsed(arguments.overrides)
+    commandline.check(overrides)
+    texts = [text for o in overrides for text in commandline.as_hydra_takes_it(o)]
+    if not any(o.key == "platform" for o in overrides):
+        texts.append(f"platform={detect_platform()}")
+    composer = _Composer(texts, arguments.folders)
+    with hydra.initialize_config_dir(str(folders.CONF), version_base="1.3"):
+        root = composer.compose([])
+        if not arguments.show:
+            if not any(o.key == "sweep" for o in overrides):
+                raise NoSweepError(folders.options("sweep", arguments.folders))
+            return _read(root, overrides, composer)
+    _show(arguments.show, composer.texts)
+    return None
 
 
-def _run_hydra(arguments: Sequence[str]) -> SweepConfig | None:
-    outcome: list[SweepConfig | Exception] = []
-
-    def task(cfg: DictConfig) -> None:
-        try:
-            outcome.append(_read(cfg, arguments))
-        except Exception as error:  # noqa: BLE001 - raised again below, outside Hydra's task
-            # Hydra announces on the console whatever leaves its task.
-            outcome.append(error)
-
-    # Hydra prints its own errors and ends with 1; the full errors are asked for and told as ours.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    before, sys.argv = sys.argv, [sys.argv[0], *arguments]
-    try:
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)()
-    finally:
-        sys.argv = before
-    if not outcome:
-        return None
-    if isinstance(outcome[0], Exception):
-        raise outcome[0]
-    return outcome[0]
-
-
-@contextlib.contextmanager
-def _translated(arguments: Sequence[str]) -> Iterator[None]:
-    """Tell what Hydra, OmegaConf and the YAML reader raise as one sentence of ours."""
-    try:
-        yield
-    except (ConfigCompositionException, OverrideParseException) as error:
-        raise _composition_error(error, arguments) from error
-    except SearchPathException as error:
-        raise ConfigError(_first_line(error), where="--config-dir") from error
-    except OmegaConfBaseException as error:
-        where = getattr(error, "full_key", None) or ""
-        raise ConfigError(_first_line(error), where=where) from error
-    except yaml.YAMLError as error:
-        raise _yaml_error(error) from error
-    except (UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"a configuration file cannot be read ({_first_line(error)})") from error
-
-
-def _read(cfg: DictConfig, arguments: Sequence[str]) -> SweepConfig:
-    if "sweep" not in cfg:
-        raise NoSweepError(_options("sweep"))
-    root = _plain(cfg)
-    chosen = {group: root.pop(group, None) for group in GROUPS}
-    _narrow(root["sweep"], arguments)
-    axes = parse_axes(root["sweep"].get("axes") or {})
-    sections: dict[str, list[dict[str, Any]]] = {}
-    for group in GROUPS:
-        names = getattr(axes, group)
-        whole = chosen[group] if len(names) == 1 else None
-        sections[group] = [whole] if whole else _compose_each(group, names, arguments)
-    return parse_sweep(root, sections["model"], sections["method"], sections["dataset"])
-
-
-def _narrow(sweep: dict[str, Any], arguments: Sequence[str]) -> None:
-    """Let `method=ngram` or `method=[none,ngram]` on the command line replace the sweep's axis."""
+def _parsed(texts: Sequence[str]) -> list[Override]:
     parser = OverridesParser.create()
-    overrides = parser.parse_overrides(list(HydraConfig.get().overrides.task))
-    for group in GROUPS:
-        given = [o.value() for o in overrides if o.key_or_group == group and o.value() is not None]
-        names = [
-            str(name) for value in given for name in (value if isinstance(value, list) else [value])
-        ]
-        if names:
-            sweep.setdefault("axes", {})[group] = names
-        _refuse_stray_values(group, names, arguments)
+    parsed = []
+    for text in texts:
+        try:
+            parsed.append(_plain_override(parser.parse_override(text)))
+        except (OverrideParseException, HydraException) as error:
+            raise ConfigError(
+                f"'{text}' cannot be read as a setting",
+                allowed="key=value, key=[a,b] or group=name, with quotes around special characters",
+            ) from error
+    return parsed
 
 
-def _refuse_stray_values(group: str, names: Sequence[str], arguments: Sequence[str]) -> None:
-    if len(names) > 1 and any(a.lstrip("+~").startswith(f"{group}.") for a in arguments):
-        raise ConfigError(
-            f"{group}.* is set while {len(names)} options are chosen",
-            remedy=f"choose one with {group}=NAME, or write a file of your own and use --config-dir",
-        )
+def _plain_override(override: HydraOverride) -> Override:
+    assert override.input_line is not None
+    sweeps = override.is_sweep_override()
+    return Override(
+        text=override.input_line,
+        prefix=_PREFIX[override.type],  # type: ignore[arg-type]
+        key=override.key_or_group,
+        value=None if sweeps else _plain_value(override.value()),
+        package=override.package,
+        sweeps=sweeps,
+    )
 
 
-def _compose_each(
-    group: str, names: Sequence[str], arguments: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Compose each option of a group once, from our files and the user's `--config-dir` alike."""
-    sections = []
-    for name in dict.fromkeys(names):
-        composed = compose("config", overrides=[f"{group}={name}", *_platform(arguments)])
-        sections.append(_plain(composed)[group])
-    return sections
+def _plain_value(value: object) -> object:
+    """Hydra's quoted strings as the text they hold."""
+    if isinstance(value, list):
+        return [_plain_value(item) for item in value]
+    return getattr(value, "text", value)
 
 
-def _platform(arguments: Sequence[str]) -> list[str]:
-    return [a for a in arguments if a.partition("=")[0] == "platform"]
+class _Composer:
+    """Composes the command line's configuration, with an option of a group put in."""
+
+    def __init__(self, texts: Sequence[str], users: Sequence[Path]) -> None:
+        self._folders = users
+        paths = ", ".join(_quoted(f"file://{folder}") for folder in users)
+        self.texts = [*texts, f"hydra.searchpath=[{paths}]"] if users else list(texts)
+
+    def compose(self, choices: Sequence[str]) -> dict[str, Any]:
+        """Plain containers, every interpolation resolved."""
+        groups = {choice.partition("=")[0] for choice in choices}
+        texts = [t for t in self.texts if t.partition("=")[0] not in groups]
+        with self._translated():
+            return _plain(compose("config", overrides=[*texts, *choices]))
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Tell what Hydra, OmegaConf and the YAML reader raise as one sentence of ours."""
+        try:
+            yield
+        except MissingConfigException as error:
+            missing = (error.missing_cfg_file or "").removesuffix(".yaml")
+            group, _, name = missing.rpartition("/")
+            known = folders.options(group, self._folders)
+            raise folders.UnknownOptionError(group, name, known) from error
+        except OmegaConfBaseException as error:
+            raise _resolution_error(error) from error
+        except yaml.YAMLError as error:
+            raise _yaml_error(error) from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(
+                f"the file is not text in UTF-8 ({error.reason} at byte {error.start})",
+                where=folders.undecodable(self._folders),
+                remedy="save it as UTF-8",
+            ) from error
+        except (HydraException, ValueError, TypeError, OSError) as error:
+            raise _composition_error(error) from error
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _plain(cfg: DictConfig) -> dict[str, Any]:
     container = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items() if key != "hydra"}
+    return {str(key): value for key, value in container.items()}
 
 
-def _options(group: str) -> list[str]:
-    from hydra.core.global_hydra import GlobalHydra
+def _read(root: dict[str, Any], overrides: Sequence[Override], composer: _Composer) -> SweepConfig:
+    for group in AXES:
+        root.pop(group, None)
+    sweep = root.get("sweep")
+    if sweep is None or (isinstance(sweep, dict) and "sweep" in sweep):
+        raise SweepFileError()
+    root["sweep"] = commandline.narrowed(sweep, overrides)
+    axes = parse_axes(root["sweep"])
+    sections: dict[str, dict[str, object]] = {group: {} for group in AXES}
+    # One option of each group at a time, since most of the time is Hydra's, whatever is chosen.
+    for names in zip_longest(*(getattr(axes, group) for group in AXES)):
+        chosen = {group: name for group, name in zip(AXES, names, strict=True) if name is not None}
+        composed = composer.compose([f"{group}={_quoted(name)}" for group, name in chosen.items()])
+        for group, name in chosen.items():
+            sections[group][name] = _section(composed, group, name)
+    return parse_sweep(root, axes, sections)
 
-    loader = GlobalHydra.instance().config_loader()
-    return sorted(loader.get_group_options(group))
+
+def _section(composed: Mapping[str, Any], group: str, name: str) -> object:
+    if group not in composed:
+        raise ConfigError(
+            "its file puts the keys elsewhere", where=f"{group} {name}", remedy="remove @package"
+        )
+    return composed[group]
+
+
+def _show(flags: Sequence[str], texts: Sequence[str]) -> None:
+    """Let Hydra print what it was asked for; what would not compose has been told before."""
+    entry = hydra.main(version_base="1.3", config_path=str(folders.CONF), config_name="config")
+    before, sys.argv = sys.argv, [sys.argv[0], *texts, *flags]
+    try:
+        entry(lambda _: None)()
+    finally:
+        sys.argv = before
 
 
 # --- errors ---------------------------------------------------------------------------------
 
 
-def _composition_error(error: Exception, arguments: Sequence[str]) -> InputError:
-    if isinstance(error, MissingConfigException):
-        return _missing_config(error)
-    if isinstance(error, OverrideParseException):
+def _composition_error(error: Exception) -> InputError:
+    text = " ".join(str(error).split())
+    if isinstance(error.__cause__, GrammarParseError):
+        return ConfigError(f"a reference is not closed ({text})", allowed="${key}")
+    if found := re.match(r"Error merging override \+*([\w./-]+)=(.*)", text):
         return ConfigError(
-            f"'{error.override}' cannot be read as an override ({_first_line(error)})",
-            allowed="key=value, key=[a,b], +group=name",
+            f"the value {found[2]} has another shape than what it replaces",
+            where=found[1],
+            allowed="a list for a list, a mapping {key: value} for a mapping",
         )
-    for argument in arguments:
-        key = argument.partition("=")[0]
-        if key.split(".")[0] in GROUPS and "." in key and f"'{key}'" in str(error):
-            group = key.split(".")[0]
-            return _value_without_choice(group, key, arguments)
-        if not key.startswith(("+", "~", "-")) and f"'{key}'" in str(error):
-            return _unknown_override(key, arguments) or ConfigError(_first_line(error), where=key)
-    return ConfigError(" ".join(str(error).split())[:300])
+    if found := re.match(r"Could not delete from config. '(.*)' does not exist", text):
+        return ConfigError(
+            "it is not there", where=found[1], remedy=f"leave ~{found[1]} out of the command"
+        )
+    if found := re.match(r"Multiple values for (\S+)\. To override", text):
+        return ConfigError(
+            "a file chooses it a second time",
+            where=found[1],
+            remedy=f"write 'override /{found[1]}: NAME' in that file's defaults",
+        )
+    if found := re.match(r"(?:In '(.*?)': )?Could not override '(.*?)'", text):
+        return ConfigError(
+            f"there is no group '{found[2]}'{nearest(found[2], GROUPS)}",
+            where=found[1] or "",
+            allowed=", ".join(GROUPS),
+        )
+    return ConfigError(f"the configuration cannot be composed ({text[:300]})")
 
 
-def _value_without_choice(group: str, key: str, arguments: Sequence[str]) -> InputError:
-    if any(a.startswith(f"{group}=") for a in arguments):
-        return _unknown_override(key, arguments) or ConfigError("it cannot be set", where=key)
+def _resolution_error(error: OmegaConfBaseException) -> InputError:
+    where = getattr(error, "full_key", None) or ""
+    first = _first_line(error)
+    if isinstance(error, MissingMandatoryValue):
+        parent, _, key = where.rpartition(".")
+        return MissingKeyError(parent, key)
+    if isinstance(error, InterpolationKeyError):
+        first = (
+            f"it refers to a key that does not exist: {first.removeprefix('Interpolation key ')}"
+        )
     return ConfigError(
-        f"{group} options can be changed only when one is chosen",
-        where=key,
-        remedy=f"add {group}=NAME to the command",
-    )
-
-
-def _unknown_override(key: str, arguments: Sequence[str]) -> InputError | None:
-    """Compose without the values and find where the key leaves the known tree."""
-    if key == "sweep":
-        return ConfigError("a sweep is added, not replaced", where=key, remedy="write +sweep=NAME")
-    groups = [
-        a
-        for a in arguments
-        if "=" in a and "." not in a.partition("=")[0] and a.partition("=")[0].lstrip("+") != key
-    ]
-    groups = [a for a in groups if not a.startswith("-")]
-    with hydra.initialize_config_dir(str(CONF.resolve()), version_base="1.3"):
-        try:
-            cfg = compose("config", overrides=groups)
-        except Exception:  # noqa: BLE001 - the first error is the one to tell
-            cfg = compose("config")
-    container = OmegaConf.to_container(cfg, resolve=False)
-    assert isinstance(container, dict)
-    known = dict.fromkeys(GROUPS) | {str(k): v for k, v in container.items()}
-    return unknown_key_in(known, key)
-
-
-def _missing_config(error: MissingConfigException) -> InputError:
-    missing = (error.missing_cfg_file or "").removesuffix(".yaml")
-    group, _, name = missing.rpartition("/")
-    options = list(error.options or [])
-    if not group:
-        return ConfigError(_first_line(error))
-    return ConfigError(
-        f"there is no {group} called '{name}'{nearest(name, options)}",
-        where=group,
-        allowed=", ".join(options),
-        remedy=f"or add {group}/{name}.yaml to a folder of your own and pass --config-dir",
+        first, where=where, remedy="`--cfg job` prints the configuration with its references"
     )
 
 
 def _yaml_error(error: yaml.YAMLError) -> InputError:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or _first_line(error)
-    where = f"{mark.name}, line {mark.line + 1}" if mark else ""
-    return ConfigError(f"the file is not valid YAML ({problem})", where=where)
+    where = f"{mark.name}, line {mark.line + 1}" if mark else str(getattr(error, "name", ""))
+    return ConfigError(
+        f"the file is not valid YAML ({problem})", where=where, remedy="correct that line"
+    )
 
 
 def _first_line(error: BaseException) -> str:

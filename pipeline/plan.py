@@ -21,13 +21,14 @@ from pipeline.spec import (
     EngineArgs,
     MethodSpec,
     ModelSpec,
+    NoMethod,
     PlatformSpec,
     Record,
     Resources,
     SweepConfig,
 )
 
-PLAN_SCHEMA = 1
+PLAN_SCHEMA: Literal[1] = 1
 # Arguments that change how an engine is reached or logs, never what it computes.
 UNMEASURED_ARGS = frozenset({"served_model_name", "download_dir", "disable_log_requests"})
 
@@ -110,7 +111,7 @@ class Plan(Record):
         return tuple(cell for group in self.groups for cell in group.cells)
 
     def without(self, done: frozenset[str]) -> Plan:
-        """The plan less the cells whose fingerprint is in `done`, and less the groups this empties."""
+        """The plan less the cells in `done`, by fingerprint, and less the groups this empties."""
         groups = []
         for group in self.groups:
             cells = tuple(cell for cell in group.cells if cell.fingerprint not in done)
@@ -132,11 +133,11 @@ class EmptyGridError(InputError):
 
 
 class UnknownMethodInAxisError(InputError):
-    """`sweep.axes.k` names a method that the sweep does not hold."""
+    """`sweep.axes.k` names a method that the sweep does not hold, or that has no K."""
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         super().__init__(
-            f"'{name}' is not a method of this sweep{nearest(name, known)}",
+            f"'{name}' is not a method of this sweep that has a K{nearest(name, known)}",
             where="sweep.axes.k",
             allowed=", ".join(known),
         )
@@ -177,9 +178,10 @@ def make_plan(config: SweepConfig, prompts: Mapping[str, PromptSet], identify: I
 
 def _check_k_axis(config: SweepConfig) -> None:
     if isinstance(config.axes.k, dict):
+        known = tuple(m.name for m in config.methods if not isinstance(m, NoMethod))
         for name in config.axes.k:
-            if name not in config.axes.method:
-                raise UnknownMethodInAxisError(name, config.axes.method)
+            if name not in known:
+                raise UnknownMethodInAxisError(name, known)
 
 
 def _unfit(model: ModelSpec, platform: PlatformSpec) -> str | None:

@@ -8,15 +8,16 @@ over the file they came from, so that a re-encoded copy of the same prompts keep
 from __future__ import annotations
 
 import contextlib
-import io
-import os
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pipeline.errors import InputError, nearest
 from pipeline.identity import fingerprint
 from pipeline.spec import BundledSource, DatasetSpec, HubSource, PathSource, Record
 
+JSON_LINES = "a JSON object on each line, in UTF-8, the file as it is or compressed (.gz)"
 BUNDLED = Path(__file__).parent / "data" / "prompts"
 
 
@@ -58,7 +59,7 @@ def load_prompts(spec: DatasetSpec, max_tokens: int | None = None) -> PromptSet:
         rows = rows[: spec.limit]
     prompts = tuple(_prompt(spec, index, row, cap) for index, row in enumerate(rows))
     _check_ids(spec.name, prompts)
-    digest = fingerprint({"system": spec.system, "prompts": [p.model_dump() for p in prompts]})
+    digest = _digest(spec, prompts)
     if spec.sha256 is not None and digest != spec.sha256:
         raise DatasetError(
             spec.name,
@@ -67,6 +68,17 @@ def load_prompts(spec: DatasetSpec, max_tokens: int | None = None) -> PromptSet:
             remedy=f"if the change is meant, set sha256: {digest}",
         )
     return PromptSet(name=spec.name, system=spec.system, prompts=prompts, digest=digest)
+
+
+def _digest(spec: DatasetSpec, prompts: tuple[Prompt, ...]) -> str:
+    try:
+        return fingerprint({"system": spec.system, "prompts": [p.model_dump() for p in prompts]})
+    except UnicodeEncodeError as error:
+        raise DatasetError(
+            spec.name,
+            f"a record holds half a character ({error.reason})",
+            remedy="write characters beyond \\uffff as both halves of their pair",
+        ) from error
 
 
 def _prompt(spec: DatasetSpec, index: int, row: Mapping[str, object], cap: int) -> Prompt:
@@ -111,7 +123,9 @@ def _check_ids(name: str, prompts: tuple[Prompt, ...]) -> None:
     for prompt in prompts:
         if prompt.id in seen:
             raise DatasetError(
-                name, f"the id '{prompt.id}' stands twice", remedy="set id_field: null to number"
+                name,
+                f"the id '{prompt.id}' stands twice",
+                remedy="set id_field: null to number the prompts",
             )
         seen.add(prompt.id)
 
@@ -141,19 +155,45 @@ def _local_path(name: str, source: BundledSource | PathSource) -> Path:
 
 
 def _from_file(name: str, path: Path) -> list[Mapping[str, object]]:
+    """The records of a JSON Lines file.
+
+    The lines come through `datasets`, their JSON is read here: its own reader infers one type for
+    a column, which turns a prompt that looks like a date into one.
+    """
+    lines = _lines(name, path)
+    return [_record(name, path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
+
+
+def _lines(name: str, path: Path) -> list[str]:
     from datasets import Dataset  # not at import time: it takes seconds
 
     if not path.stat().st_size:
-        raise DatasetError(name, f"{path} is empty")
+        raise DatasetError(name, f"{path} is empty", allowed=JSON_LINES)
     try:
-        with _quiet():
-            return list(Dataset.from_json(str(path)))
+        with _quiet(), TemporaryDirectory() as cache:
+            # In a folder of its own, so that no stale copy of an edited file is ever read.
+            table = Dataset.from_text(
+                str(path), cache_dir=cache, keep_in_memory=True, encoding="utf-8-sig"
+            )
+            return [str(line) for line in table["text"]]
     except Exception as error:
         raise DatasetError(
-            name,
-            f"{path} cannot be read as JSON Lines ({_root(error)})",
-            allowed="one JSON object a line, every one with the same fields",
+            name, f"{path} cannot be read ({_root(error)})", allowed=JSON_LINES
         ) from error
+
+
+def _record(name: str, path: Path, number: int, line: str) -> Mapping[str, object]:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise DatasetError(
+            name, f"line {number} of {path} is not JSON ({error})", allowed=JSON_LINES
+        ) from error
+    if not isinstance(record, dict):
+        raise DatasetError(
+            name, f"line {number} of {path} is not a JSON object", allowed=JSON_LINES
+        )
+    return record
 
 
 def _from_hub(name: str, source: HubSource) -> list[Mapping[str, object]]:
@@ -182,10 +222,14 @@ def _root(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library's progress bars off the console; its errors still reach the caller."""
+    """Keep the library's progress bars and log off the console; its errors reach the caller."""
     from datasets import disable_progress_bars
+    from datasets.utils import logging
 
-    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     disable_progress_bars()
-    with contextlib.redirect_stderr(io.StringIO()):
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.CRITICAL)
+    try:
         yield
+    finally:
+        logging.set_verbosity(before)

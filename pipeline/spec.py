@@ -11,27 +11,20 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    JsonValue,
-    PositiveInt,
     field_validator,
     model_validator,
 )
 
+from pipeline.errors import nearest
+from pipeline.values import Counts, Name, Names, NonNegativeInt, Number, PositiveInt, PositiveNumber
+from pipeline.values import EngineArgs as EngineArgs
+
 T = TypeVar("T")
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
-EngineArgs = dict[str, JsonValue]
-
-
-def _listed(value: object) -> object:
-    """A single value where a list is meant is a list of one."""
-    return [value] if isinstance(value, int | str) else value
-
-
-Names = Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)]
-Counts = Annotated[tuple[PositiveInt, ...], BeforeValidator(_listed), Field(min_length=1)]
+# Methods whose drafter has a checkpoint of its own; the others draft from the text or the target.
+SEPARATE_DRAFTERS = ("eagle3", "dflash", "draft_model")
+DRAFTER_KINDS = ("ngram", "mtp", *SEPARATE_DRAFTERS)
 
 
 class Record(BaseModel):
@@ -47,7 +40,7 @@ class Drafter(Record):
     """What one method needs to draft for one model.
 
     Attributes:
-        checkpoint: the drafter's folder, hub id or `zoo:NAME`; None when the head sits in the target.
+        checkpoint: the drafter's folder, hub id or `zoo:NAME`; None when it sits in the target.
         target: a checkpoint that replaces the model's own for this method, holding the same weights
             plus the head; None where the model's own checkpoint carries it.
         k: values of K this drafter is measured at, where they differ from the method's.
@@ -70,8 +63,8 @@ class Drafter(Record):
 class Resources(Record):
     """What one engine of a model occupies: GPUs per node and nodes."""
 
-    gpus: int = Field(default=0, ge=0)
-    nodes: int = Field(default=1, ge=1)
+    gpus: NonNegativeInt = 0
+    nodes: PositiveInt = 1
 
 
 class ModelSpec(Record):
@@ -87,6 +80,20 @@ class ModelSpec(Record):
     resources: Resources = Resources()
     engine_args: EngineArgs = Field(default_factory=dict)
     drafters: dict[str, Drafter] = Field(default_factory=dict)
+
+    @field_validator("drafters")
+    @classmethod
+    def _usable(cls, drafters: dict[str, Drafter]) -> dict[str, Drafter]:
+        """Under a misspelt method a drafter is never used; without weights it fails late."""
+        for kind, drafter in drafters.items():
+            if kind not in DRAFTER_KINDS:
+                known = ", ".join(DRAFTER_KINDS)
+                raise ValueError(
+                    f"there is no method '{kind}'{nearest(kind, DRAFTER_KINDS)}; allowed: {known}"
+                )
+            if kind in SEPARATE_DRAFTERS and drafter.checkpoint is None:
+                raise ValueError(f"the drafter of {kind} needs a checkpoint; add checkpoint: …")
+        return drafters
 
 
 # --- methods --------------------------------------------------------------------------------
@@ -184,8 +191,8 @@ class DatasetSpec(Record):
 class Assumptions(Record):
     """What the time estimate uses before anything was measured; printed as assumptions."""
 
-    engine_start_s: float = Field(gt=0)
-    decode_tok_s: float = Field(gt=0)
+    engine_start_s: PositiveNumber
+    decode_tok_s: PositiveNumber
 
 
 class PlatformSpec(Record):
@@ -198,6 +205,8 @@ class PlatformSpec(Record):
         preload: libraries to preload into the engine, found in the environment's lib folder or by
             the dynamic linker; one that is missing is left out and recorded.
         logical_gpus: GPUs to declare to a Ray started here; None lets Ray count them.
+        repeats, max_tokens: how much of every cell a sweep can afford here; `conf/measure` takes
+            them up, and either is changed there.
         start_deadline_s: the longest an engine may take to get ready.
         token_deadline_s: the longest a running engine may go without a token before it is ended.
     """
@@ -209,21 +218,23 @@ class PlatformSpec(Record):
     engine_args: EngineArgs = Field(default_factory=dict)
     env: dict[str, str] = Field(default_factory=dict)
     preload: tuple[str, ...] = ()
-    logical_gpus: int | None = Field(default=None, ge=0)
-    start_deadline_s: float = Field(gt=0)
-    token_deadline_s: float = Field(gt=0)
+    logical_gpus: NonNegativeInt | None = None
+    repeats: PositiveInt
+    max_tokens: PositiveInt | None
+    start_deadline_s: PositiveNumber
+    token_deadline_s: PositiveNumber
     assume: Assumptions
 
 
 class Sampling(Record):
     """How tokens are drawn; temperature 0 is greedy."""
 
-    temperature: float = Field(default=0.0, ge=0)
-    top_p: float = Field(default=1.0, gt=0, le=1)
-    top_k: int = Field(default=0, ge=0, description="0 keeps every token")
-    presence_penalty: float = 0.0
-    repetition_penalty: float = Field(default=1.0, gt=0)
-    seed: int = 0
+    temperature: Number = Field(default=0.0, ge=0)
+    top_p: Number = Field(default=1.0, gt=0, le=1)
+    top_k: NonNegativeInt = Field(default=0, description="0 keeps every token")
+    presence_penalty: Number = 0.0
+    repetition_penalty: PositiveNumber = 1.0
+    seed: Annotated[int, Field(strict=True)] = 0
 
 
 class MeasureSpec(Record):
@@ -262,7 +273,7 @@ class Axes(Record):
     model: Names
     method: Names
     dataset: Names
-    k: Counts | dict[str, Counts] | None = None
+    k: Counts | Annotated[dict[str, Counts], Field(min_length=1)] | None = None
     concurrency: Counts
 
     @field_validator("model", "method", "dataset", "concurrency")
@@ -285,5 +296,5 @@ class SweepConfig(Record):
     measure: MeasureSpec
     tracking: TrackingSpec
     ray: RayTarget
-    output_dir: str
+    output_dir: str = Field(min_length=1)
     dry_run: bool = False
