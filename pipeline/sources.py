@@ -14,6 +14,7 @@ from pathlib import Path
 from pipeline import zoo
 from pipeline.errors import InputError, nearest
 from pipeline.identity import file_digest, fingerprint
+from pipeline.zoo.storage import cache_folder
 
 ZOO = "zoo:"
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
@@ -40,6 +41,13 @@ def identity(reference: str, revision: str | None) -> str:
     return f"{reference}@{revision or 'unpinned'}"
 
 
+def identity_for_show(reference: str, revision: str | None) -> str:
+    """The identity for a plan that is only shown: a folder on another machine need not be here."""
+    if _is_path(reference) and not Path(reference).expanduser().exists():
+        return f"elsewhere:{reference}"
+    return identity(reference, revision)
+
+
 def resolve(reference: str) -> str:
     """What the engine is given on this node: a folder, or the hub id as it is.
 
@@ -55,11 +63,11 @@ def resolve(reference: str) -> str:
 
 def _zoo_name(reference: str) -> str:
     name = reference.removeprefix(ZOO)
-    if name not in zoo.NAMES:
+    if name not in zoo.names():
         raise CheckpointReferenceError(
             reference,
-            f"the zoo has no '{name}'{nearest(name, zoo.NAMES)}",
-            allowed=", ".join(zoo.NAMES),
+            f"the zoo has no '{name}'{nearest(name, zoo.names())}",
+            allowed=", ".join(zoo.names()),
         )
     return name
 
@@ -94,7 +102,7 @@ def _folder_digest(folder: Path) -> str:
     Hashing a large checkpoint takes minutes, so each file's digest is remembered with its size,
     inode and modification time, and computed again when any of the three changed.
     """
-    memory_file = zoo.cache_folder() / "digests.json"
+    memory_file = cache_folder() / "digests.json"
     memory = _remembered(memory_file)
     digests: dict[str, str] = {}
     changed = False

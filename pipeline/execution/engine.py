@@ -1,0 +1,256 @@
+"""vLLM, in a process of its own: `python -m pipeline.execution.engine`.
+
+The only module that imports vLLM. It reads commands from standard input and answers on what was
+standard output (vLLM's own output goes to standard error, the group's log). The synchronous engine
+is stepped here, so that each step's tokens and times are seen as they are; whether the engine core
+runs in this process or in one of its own is vLLM's `VLLM_ENABLE_V1_MULTIPROCESSING`, which the
+platform sets. When standard input closes, whoever started this process is gone: the whole process
+group ends, since vLLM's engine core does not notice by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field, fields
+from typing import IO
+
+import vllm
+from vllm import SamplingParams
+from vllm.engine.arg_utils import EngineArgs
+from vllm.outputs import RequestOutput
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.llm_engine import LLMEngine
+from vllm.v1.metrics.reader import Counter, Vector
+
+from pipeline.execution.messages import (
+    COMMAND,
+    EngineStart,
+    PassDone,
+    PassJob,
+    Problem,
+    Progress,
+    PromptJob,
+    Ready,
+)
+from pipeline.records import CounterDelta, PassRecord, RequestRecord
+from pipeline.spec import Record
+
+_SERIES = "vllm:spec_decode_"
+# vLLM after 0.28 tells each request's accepted and drafted tokens step by step.
+_PER_REQUEST = "per_request_spec_decode_metrics"
+
+
+class Engine:
+    """A loaded vLLM engine that runs one pass at a time."""
+
+    def __init__(self, start: EngineStart) -> None:
+        known = {f.name for f in fields(EngineArgs)}
+        detail = {_PER_REQUEST: "detailed"} if start.speculative and _PER_REQUEST in known else {}
+        self._engine = LLMEngine.from_engine_args(
+            EngineArgs(
+                model=start.checkpoint,
+                revision=start.revision,
+                trust_remote_code=start.trust_remote_code,
+                speculative_config=start.speculative,
+                disable_log_stats=False,
+                **{**start.engine_args, **detail},
+            )
+        )
+
+    def run(self, job: PassJob, tell: Replies) -> PassRecord:
+        """Send the prompts, `concurrency` in flight at a time, and record every chunk of tokens."""
+        if not self._engine.reset_prefix_cache():
+            raise RuntimeError("the prefix cache could not be reset between passes")
+        before = self._counters()
+        waiting, running, finished = deque(job.prompts), dict[str, _Trace](), list[_Trace]()
+        began = time.monotonic()
+        while waiting or running:
+            while waiting and len(running) < job.concurrency:
+                trace = self._submit(waiting.popleft(), job, began)
+                running[trace.job.prompt_id] = trace
+            for output in self._engine.step():
+                trace = running[output.request_id]
+                trace.add(output, began)
+                if output.finished:
+                    finished.append(running.pop(output.request_id))
+            tell.progress(sum(t.tokens for t in finished) + sum(t.tokens for t in running.values()))
+        wall = time.monotonic() - began
+        order = {prompt.prompt_id: index for index, prompt in enumerate(job.prompts)}
+        finished.sort(key=lambda t: order[t.job.prompt_id])
+        return PassRecord(
+            repeat=job.repeat,
+            wall_s=wall,
+            requests=tuple(trace.record(job.repeat) for trace in finished),
+            counters=_delta(before, self._counters()),
+        )
+
+    def _submit(self, prompt: PromptJob, job: PassJob, began: float) -> _Trace:
+        sampling = job.sampling
+        params = SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            presence_penalty=sampling.presence_penalty,
+            repetition_penalty=sampling.repetition_penalty,
+            # A seed per request would switch greedy decoding to a slower path for nothing.
+            seed=sampling.seed + job.repeat if sampling.temperature > 0 else None,
+            max_tokens=prompt.max_tokens,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        trace = _Trace(prompt, sent_s=time.monotonic() - began)
+        self._engine.add_request(
+            prompt.prompt_id, {"prompt_token_ids": list(prompt.token_ids)}, params
+        )
+        return trace
+
+    def _counters(self) -> CounterDelta | None:
+        """The engine's speculative counters now; None where it has no such series."""
+        totals: dict[str, int] = {}
+        positions: list[int] = []
+        for metric in self._engine.get_metrics():
+            if not metric.name.startswith(_SERIES):
+                continue
+            if isinstance(metric, Vector):
+                positions = _added(positions, metric.values)
+            elif isinstance(metric, Counter):
+                totals[metric.name] = totals.get(metric.name, 0) + metric.value
+        if not totals:
+            return None
+        return CounterDelta(
+            drafts=totals[f"{_SERIES}num_drafts"],
+            drafted=totals[f"{_SERIES}num_draft_tokens"],
+            accepted=totals[f"{_SERIES}num_accepted_tokens"],
+            accepted_per_position=tuple(positions),
+        )
+
+
+@dataclass
+class _Trace:
+    """A request on its way: what came out of it, and when, on the engine core's clock."""
+
+    job: PromptJob
+    sent_s: float
+    chunk_s: list[float] = field(default_factory=list)
+    chunk_tokens: list[int] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    text: str = ""
+    finish_reason: str = ""
+    drafted: tuple[int, ...] | None = None
+    accepted: tuple[int, ...] | None = None
+
+    @property
+    def tokens(self) -> int:
+        return len(self.token_ids)
+
+    def add(self, output: RequestOutput, began: float) -> None:
+        part = output.outputs[0]
+        if part.token_ids:
+            assert output.metrics is not None
+            self.chunk_s.append(output.metrics.last_token_ts - began)
+            self.chunk_tokens.append(len(part.token_ids))
+            self.token_ids.extend(part.token_ids)
+        self.text += part.text
+        if output.finished:
+            self.finish_reason = part.finish_reason or ""
+            self._take_drafts(part)
+
+    def _take_drafts(self, part: object) -> None:
+        detail = getattr(part, "spec_decode_metrics", None)
+        if detail is not None:
+            self.drafted = tuple(detail.per_step_drafted)
+            self.accepted = tuple(detail.per_step_accepted)
+
+    def record(self, repeat: int) -> RequestRecord:
+        return RequestRecord(
+            prompt_id=self.job.prompt_id,
+            category=self.job.category,
+            repeat=repeat,
+            prompt_tokens=len(self.job.token_ids),
+            output_token_ids=tuple(self.token_ids),
+            text=self.text,
+            finish_reason=self.finish_reason,
+            sent_s=self.sent_s,
+            chunk_s=tuple(round(s, 6) for s in self.chunk_s),
+            chunk_tokens=tuple(self.chunk_tokens),
+            drafted=self.drafted,
+            accepted=self.accepted,
+        )
+
+
+def _added(one: list[int], other: list[int]) -> list[int]:
+    """Element-wise sum, over engines of one deployment."""
+    return [a + b for a, b in zip(one, other, strict=True)] if one else list(other)
+
+
+def _delta(before: CounterDelta | None, after: CounterDelta | None) -> CounterDelta | None:
+    if after is None:
+        return None
+    if before is None:
+        return after
+    return CounterDelta(
+        drafts=after.drafts - before.drafts,
+        drafted=after.drafted - before.drafted,
+        accepted=after.accepted - before.accepted,
+        accepted_per_position=tuple(
+            a - b
+            for a, b in zip(after.accepted_per_position, before.accepted_per_position, strict=True)
+        ),
+    )
+
+
+class Replies:
+    """The way back to the worker: one record a line."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._last = 0.0
+
+    def send(self, record: Record) -> None:
+        """Write one reply."""
+        self._file.write(record.model_dump_json() + "\n")
+        self._file.flush()
+        self._last = time.monotonic()
+
+    def progress(self, tokens: int) -> None:
+        """Say that tokens come out, at most once a second."""
+        if time.monotonic() - self._last >= 1.0:
+            self.send(Progress(tokens=tokens))
+
+
+def _follow_stdin(commands: queue.Queue[str]) -> None:
+    """Queue each command; when the pipe closes, end this process and all it started."""
+    for line in sys.stdin:
+        commands.put(line)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def main() -> None:
+    """Serve one worker until it closes the pipe."""
+    replies = Replies(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+    os.dup2(2, 1)
+    commands: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_follow_stdin, args=(commands,), daemon=True).start()
+    engine: Engine | None = None
+    try:
+        while True:
+            command = COMMAND.validate_json(commands.get())
+            if isinstance(command, EngineStart):
+                engine = Engine(command)
+                replies.send(Ready(vllm_version=vllm.__version__))
+            else:
+                assert engine is not None, "a pass was asked for before the engine was started"
+                replies.send(PassDone(record=engine.run(command, replies)))
+    except Exception as error:
+        # Told to the worker, then raised, so that the log has the whole of it.
+        replies.send(Problem(error_type=type(error).__name__, message=str(error)))
+        raise
+
+
+if __name__ == "__main__":
+    main()

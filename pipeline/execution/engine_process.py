@@ -1,0 +1,226 @@
+"""The worker's handle on one engine process: start it, give it passes, end all of it.
+
+The process leads a session of its own, so that everything vLLM spawns below it can be ended
+together. Waiting for an answer always watches two things: the process (is it dead?) and the clock
+(the start deadline while it loads, the token deadline while it runs).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes.util
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from pipeline.errors import InfrastructureError
+from pipeline.execution.messages import (
+    REPLY,
+    EngineStart,
+    PassDone,
+    PassJob,
+    Problem,
+    Progress,
+    Ready,
+)
+from pipeline.plan import EngineConfig
+from pipeline.records import PassRecord
+from pipeline.spec import Record
+
+# In the environment of every process of an engine, so that leftovers can be told from others' work.
+MARK = "SPEC_DECODE_PIPELINE_ENGINE"
+_END_S = 5.0
+
+
+class EngineError(InfrastructureError):
+    """An engine that did not start, stopped, or stopped answering."""
+
+    kind = "ENGINE"
+
+
+class StartTimeoutError(EngineError):
+    """Loading took longer than the platform's start deadline."""
+
+    kind = "START_TIMEOUT"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the engine was not ready after {seconds:.0f} s",
+            remedy="see its log; raise platform.start_deadline_s if the model needs longer",
+        )
+
+
+class HangError(EngineError):
+    """No token came out for longer than the platform's token deadline."""
+
+    kind = "HANG"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the engine produced no token for {seconds:.0f} s",
+            remedy="see its log; raise platform.token_deadline_s if one step may take longer",
+        )
+
+
+class CrashError(EngineError):
+    """The process ended by itself."""
+
+    def __init__(self, code: int, *, starting: bool) -> None:
+        self.kind = "CRASH_IN_START" if starting else "CRASH"
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        when = "while it started" if starting else "in the middle of a pass"
+        super().__init__(f"the engine process ended {when} ({how})", remedy="see its log")
+
+
+class RefusedError(EngineError):
+    """vLLM raised an error of its own."""
+
+    def __init__(self, problem: Problem, *, starting: bool) -> None:
+        self.kind = "REFUSED" if starting else "CRASH"
+        lines = problem.message.strip().splitlines() or [""]
+        super().__init__(f"vLLM raised {problem.error_type}: {lines[0][:300]}")
+
+
+class EngineProcess:
+    """One engine, from its start to the end of its last process."""
+
+    def __init__(self, config: EngineConfig, start: EngineStart, log: Path) -> None:
+        self._config = config
+        self.preloaded = find_libraries(config.preload)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as stream:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pipeline.execution.engine"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                env=engine_environment(config, self.preloaded),
+                start_new_session=True,
+            )
+        self._buffer = b""
+        try:
+            self._send(start)
+            reply = self._answer(config.start_deadline_s, starting=True)
+        except BaseException:
+            self.stop()
+            raise
+        assert isinstance(reply, Ready)
+        self.vllm_version = reply.vllm_version
+
+    def run(self, job: PassJob) -> PassRecord:
+        """Run one pass.
+
+        Raises:
+            EngineError: the engine died, hung or raised; the process is not usable afterwards.
+        """
+        self._send(job)
+        reply = self._answer(self._config.token_deadline_s, starting=False)
+        assert isinstance(reply, PassDone)
+        return reply.record
+
+    def stop(self) -> None:
+        """End the process and everything in its session; safe to call twice."""
+        group = self._process.pid
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        # Closing its standard input already told it to end; a signal each is for what is stuck.
+        for sign in (None, signal.SIGTERM, signal.SIGKILL):
+            if sign is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(group, sign)
+            if self._gone(group, _END_S):
+                return
+        raise EngineError(f"process group {group} of an engine could not be ended")
+
+    def _gone(self, group: int, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._process.poll()  # reaps it, or it would stay in its group as a zombie
+            if not _alive_in_group(group):
+                return True
+            time.sleep(0.02)
+        return False
+
+    def _send(self, record: Record) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(record.model_dump_json().encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it died; the wait for its answer says how
+
+    def _answer(self, seconds: float, *, starting: bool) -> Ready | PassDone:
+        """Wait for the answer to a command; progress extends the deadline."""
+        while True:
+            line = self._line(time.monotonic() + seconds)
+            if line is None:
+                raise StartTimeoutError(seconds) if starting else HangError(seconds)
+            if line == b"":
+                raise CrashError(self._process.wait(), starting=starting)
+            reply = REPLY.validate_json(line)
+            if isinstance(reply, Problem):
+                raise RefusedError(reply, starting=starting)
+            if not isinstance(reply, Progress):
+                return reply
+
+    def _line(self, deadline: float) -> bytes | None:
+        """The next line; empty when the process closed its end, None when the deadline passed."""
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    return None
+                chunk = os.read(self._process.stdout.fileno(), 1 << 20)
+                if not chunk:
+                    return b""
+                self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+
+def engine_environment(config: EngineConfig, preloaded: tuple[str, ...]) -> dict[str, str]:
+    """The environment an engine process starts with."""
+    env = dict(os.environ)
+    # Ray gives its workers one OpenMP thread; the engine is to have the whole machine.
+    env.pop("OMP_NUM_THREADS", None)
+    env["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1" if config.engine_core == "own_process" else "0"
+    env["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
+    env["VLLM_NO_USAGE_STATS"] = env["DO_NOT_TRACK"] = "1"
+    env[MARK] = str(os.getpid())
+    if preloaded:
+        env["LD_PRELOAD"] = ":".join([*preloaded, env.get("LD_PRELOAD", "")]).rstrip(":")
+    return {**env, **config.env}
+
+
+def find_libraries(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the libraries that exist: in the environment's lib folder, else known to the linker."""
+    found = []
+    for name in names:
+        own = Path(sys.prefix) / "lib" / name
+        stem = name.removeprefix("lib").partition(".so")[0]
+        path = str(own) if own.exists() else ctypes.util.find_library(stem)
+        if path is not None:
+            found.append(path)
+    return tuple(found)
+
+
+def _alive_in_group(group: int) -> bool:
+    """Whether any process of the group still runs; zombies wait only for their parent."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False

@@ -1,0 +1,69 @@
+"""What a group's task is given, and what it streams back to the driver."""
+
+from __future__ import annotations
+
+from pipeline.execution.messages import PromptJob
+from pipeline.plan import EngineGroup
+from pipeline.prompts import PromptSet
+from pipeline.records import CellRecord, PassRecord
+from pipeline.spec import MeasureSpec, ModelSpec, Record
+
+
+class TokeniseJob(Record):
+    """Prompts to be turned into token ids by a model's own tokenizer and chat template."""
+
+    model: ModelSpec
+    prompt_sets: tuple[PromptSet, ...]
+    measure: MeasureSpec
+
+
+class Tokenised(Record):
+    """The same token ids for every method of a model; or the sentence that says why not."""
+
+    model: str
+    datasets: dict[str, tuple[PromptJob, ...]]
+    warmup: tuple[PromptJob, ...]
+    error: str | None = None
+
+
+class GroupJob(Record):
+    """One engine group with everything its task needs; nothing is looked up elsewhere."""
+
+    sweep: str
+    start_id: str
+    group: EngineGroup
+    tokens: Tokenised
+    measure: MeasureSpec
+    attempt: int = 1
+
+
+class GroupStarting(Record):
+    """A node has taken up a group and starts its engine."""
+
+    group: str
+    node: str
+
+
+class GroupReady(Record):
+    """The engine is ready; wall-clock seconds of its start."""
+
+    group: str
+    interval: tuple[float, float]
+
+
+class CellDone(Record):
+    """A cell's record, with its passes; wall-clock seconds of its generation, warm-up included."""
+
+    record: CellRecord
+    passes: tuple[PassRecord, ...]
+    interval: tuple[float, float]
+
+
+class GroupEnded(Record):
+    """The engine and all its processes are gone; what it logged on its node."""
+
+    group: str
+    log: str
+
+
+Event = GroupStarting | GroupReady | CellDone | GroupEnded

@@ -1,0 +1,130 @@
+"""This machine: what it is, and the lock that keeps a second engine off it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pynvml
+from filelock import FileLock, Timeout
+from pydantic import JsonValue
+
+from pipeline.errors import InfrastructureError, InputError
+
+LOCK = Path(tempfile.gettempdir()) / "spec-decode-pipeline.machine.lock"
+
+
+class UnknownMachineError(InputError):
+    """A GPU for which no platform is written."""
+
+    def __init__(self, gpu: str) -> None:
+        super().__init__(
+            f"this machine has a {gpu}, for which there is no platform",
+            where="platform",
+            allowed="cpu, dgx_spark",
+            remedy="name one with platform=NAME; your own goes into a folder given by --config-dir",
+        )
+
+
+class MachineBusyError(InfrastructureError):
+    """Another sweep measures on this machine."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(
+            f"another sweep measures here ({owner})",
+            where=platform.node(),
+            remedy="wait for it to end: two engines at once would spoil both measurements",
+        )
+
+
+def gpu_names() -> tuple[str, ...]:
+    """The names of the GPUs that NVML reports; empty where there is no NVML."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return ()
+    try:
+        handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
+        return tuple(str(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def detect_platform() -> str:
+    """The platform this machine is: `dgx_spark` for a GB10, `cpu` without a GPU.
+
+    Raises:
+        UnknownMachineError: there is a GPU of another kind.
+    """
+    names = gpu_names()
+    if not names:
+        return "cpu"
+    if any("GB10" in name for name in names):
+        return "dgx_spark"
+    raise UnknownMachineError(names[0])
+
+
+def facts() -> dict[str, JsonValue]:
+    """What a record says of the machine it was made on."""
+    return {
+        "node": socket.gethostname(),
+        "system": platform.platform(),
+        "cpu": _cpu_name(),
+        "cores": psutil.cpu_count(logical=False) or os.cpu_count() or 0,
+        "memory_bytes": psutil.virtual_memory().total,
+        "gpus": list(gpu_names()),
+        "gpu_driver": _gpu_driver(),
+    }
+
+
+def _cpu_name() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _gpu_driver() -> str | None:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    finally:
+        pynvml.nvmlShutdown()
+
+
+@contextlib.contextmanager
+def machine_lock(owner: str, patience_s: float = 30.0) -> Iterator[None]:
+    """Hold this machine for one engine; the kernel drops the lock when its holder dies.
+
+    Raises:
+        MachineBusyError: somebody else holds it for longer than `patience_s`.
+    """
+    lock = FileLock(LOCK, mode=0o666)
+    note = LOCK.with_suffix(".owner")
+    try:
+        lock.acquire(timeout=patience_s)
+    except Timeout as error:
+        raise MachineBusyError(_read(note)) from error
+    try:
+        with contextlib.suppress(OSError):
+            note.write_text(f"{owner}, process {os.getpid()}")
+        yield
+    finally:
+        lock.release()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return "unknown owner"

@@ -1,0 +1,136 @@
+"""One engine group on one node: start the engine, measure its cells, leave nothing behind.
+
+A plain generator; `pipeline.execution.scheduler` makes a Ray task of it. It streams events and
+writes nothing but the engine's log, to a temporary file whose end travels back with the last event.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.errors import PipelineError
+from pipeline.execution.engine_process import EngineError, EngineProcess
+from pipeline.execution.events import (
+    CellDone,
+    Event,
+    GroupEnded,
+    GroupJob,
+    GroupReady,
+    GroupStarting,
+)
+from pipeline.execution.host import machine_lock
+from pipeline.execution.measure import failed, measure, warm_up
+from pipeline.execution.messages import EngineStart
+from pipeline.plan import Cell, EngineConfig
+from pipeline.records import EngineContext, Failure
+from pipeline.serve import serve_command
+from pipeline.sources import resolve
+
+_LOG_BYTES = 400_000
+_TAIL_LINES = 25
+
+
+def run_group(job: GroupJob) -> Iterator[Event]:
+    """Measure the cells of a group in order and stream an event for each step.
+
+    An engine that dies fails the cell it was measuring and is started again for the next; one that
+    does not start fails every cell that is left.
+    """
+    yield GroupStarting(group=job.group.id, node=socket.gethostname())
+    with tempfile.TemporaryDirectory(prefix="spec-decode-") as folder:
+        log = Path(folder) / "engine.log"
+        try:
+            with machine_lock(f"sweep {job.sweep}"):
+                yield from _cells(job, log)
+        except PipelineError as error:
+            # Nothing was started: the checkpoint is not here, or the machine is taken.
+            for cell in job.group.cells:
+                yield failed(job, cell, _failure(error, log), None)
+        yield GroupEnded(group=job.group.id, log=_end_of(log))
+
+
+def _cells(job: GroupJob, log: Path) -> Iterator[Event]:
+    config = _on_this_node(job.group.engine)
+    left = list(job.group.cells)
+    while left:
+        began = time.time()
+        try:
+            engine = EngineProcess(config, _start(config), log)
+        except EngineError as error:
+            for cell in left:
+                yield failed(job, cell, _failure(error, log), None)
+            return
+        try:
+            yield GroupReady(group=job.group.id, interval=(began, time.time()))
+            context = _context(config, engine, time.time() - began)
+            yield from _on_engine(job, engine, context, left, log)
+        finally:
+            engine.stop()
+
+
+def _on_engine(
+    job: GroupJob, engine: EngineProcess, context: EngineContext, left: list[Cell], log: Path
+) -> Iterator[CellDone]:
+    """Measure cells, taking each off `left`, until none is left or the engine is lost."""
+    began = time.time()
+    try:
+        warm_up(engine, job)
+        while left:
+            done = measure(engine, job, left[0], context, began)
+            left.pop(0)
+            yield done
+            began = time.time()
+    except EngineError as error:
+        yield failed(job, left.pop(0), _failure(error, log), context)
+
+
+def _on_this_node(config: EngineConfig) -> EngineConfig:
+    """The same configuration with this node's paths."""
+    speculative = dict(config.speculative) if config.speculative is not None else None
+    if speculative is not None and isinstance(speculative.get("model"), str):
+        speculative["model"] = resolve(str(speculative["model"]))
+    return config.model_copy(
+        update={"checkpoint": resolve(config.checkpoint), "speculative": speculative}
+    )
+
+
+def _start(config: EngineConfig) -> EngineStart:
+    return EngineStart(
+        checkpoint=config.checkpoint,
+        revision=config.revision,
+        trust_remote_code=config.trust_remote_code,
+        speculative=config.speculative,
+        engine_args=config.engine_args,
+    )
+
+
+def _context(config: EngineConfig, engine: EngineProcess, seconds: float) -> EngineContext:
+    drafter = (config.speculative or {}).get("model")
+    return EngineContext(
+        node=socket.gethostname(),
+        vllm_version=engine.vllm_version,
+        engine_start_s=round(seconds, 2),
+        checkpoint=config.checkpoint,
+        drafter=str(drafter) if drafter is not None else None,
+        preloaded=engine.preloaded,
+        serve_command=serve_command(config),
+    )
+
+
+def _failure(error: PipelineError, log: Path) -> Failure:
+    tail = _end_of(log).splitlines()[-_TAIL_LINES:]
+    return Failure(
+        kind=getattr(error, "kind", type(error).__name__), message=str(error), log_tail=tuple(tail)
+    )
+
+
+def _end_of(log: Path) -> str:
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_BYTES))
+        return file.read().decode(errors="replace")

