@@ -7,7 +7,7 @@ told again:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipeline.console import table_markdown
@@ -88,24 +88,36 @@ def replay(outputs: Outputs, uri: str | None = None, root: Path | None = None) -
         The number of cells on disk.
 
     Raises:
-        InputError: the folder holds no start of a sweep, or the address is no store.
+        InputError: the record of a start is missing, or the address is no store.
         RecordError: a record on disk cannot be read.
         TrackingError: the store cannot be reached, or refuses.
     """
     starts, cells = outputs.starts(), outputs.cells()
+    _check(outputs, starts, cells)
+    tracker = Tracker(outputs, uri, root=root)
+    for number, start in enumerate(starts, 1):
+        so_far = {earlier.start_id for earlier in starts[:number]}
+        tracker.begin(start)
+        for cell in cells:
+            if cell.start_id == start.start_id:
+                tracker.cell(cell)
+        tracker.finish(start, table=table_markdown([c for c in cells if c.start_id in so_far]))
+    if tracker.problem is not None:
+        raise tracker.problem
+    return len(cells)
+
+
+def _check(outputs: Outputs, starts: Sequence[StartRecord], cells: Sequence[CellRecord]) -> None:
     if not starts:
         raise InputError(
             "no start of a sweep is recorded here",
             where=str(outputs.folder),
             remedy="give the folder of a sweep, such as outputs/spec_methods",
         )
-    tracker = Tracker(outputs, uri, root=root)
-    for start in starts:
-        mine = [cell for cell in cells if cell.start_id == start.start_id]
-        tracker.begin(start)
-        for cell in mine:
-            tracker.cell(cell)
-        tracker.finish(start, table=table_markdown(mine))
-    if tracker.problem is not None:
-        raise tracker.problem
-    return len(cells)
+    lost = {cell.start_id for cell in cells} - {start.start_id for start in starts}
+    if lost:
+        raise InputError(
+            f"cells were measured by the start {min(lost)}, whose record is missing",
+            where=str(outputs.folder / "starts"),
+            remedy="bring the file back",
+        )

@@ -1,13 +1,18 @@
 """What MLflow is told about a cell and about a start: names, parameters, tags and points. Pure.
 
-A metric's own name holds its summary at step 0, so that a table of runs shows and sorts by it.
-Series stand under names of their own, since MLflow shows the last point of a series as its value:
+A metric's own name holds its summary, so that a table of runs shows and sorts by it. What else is
+known of it stands under a prefix, since MLflow shows the last point of a series as its value and
+draws a section of charts per prefix:
 
-    speed/decode_tok_s               the summary over prompts (median)
-    speed/decode_tok_s_spread, _n    its spread (median absolute deviation) and number of values
-    speed/decode_tok_s_by_repeat     one point per repeat, step = repeat
-    accept/joint_0, accept/joint_1   one value per position
-    accept/joint, accept/conditional the same values as one curve, step = position
+    speed/decode_tok_s                  the summary over prompts (median)
+    spread/speed/decode_tok_s           its spread (median absolute deviation, same unit)
+    n/speed/decode_tok_s                the number of values it sums up
+    repeats/speed/decode_tok_s          one point per repeat, step = repeat
+    accept/joint_0, accept/joint_1, …   one value per position
+    accept/joint, accept/conditional    the same values as one curve, step = position
+
+Parameters are what runs are compared by. What a run is found by is a tag, because MLflow's
+comparison begins with a plot of the parameters that differ, and hashes tell nothing there.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from pipeline.records import CellRecord, StartRecord
+from pipeline.results import outcome
 
 START, FINGERPRINT, STARTED = "start_id", "fingerprint", "started_at"
 NAME, PARENT, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
@@ -45,29 +51,35 @@ def _all_points(record: CellRecord) -> Iterator[Point]:
         if curve:
             yield Point(curve[1], summary.value, int(curve[2]))
         else:
-            yield Point(f"{name}_spread", summary.spread)
-            yield Point(f"{name}_n", summary.n)
+            yield Point(f"spread/{name}", summary.spread)
+            yield Point(f"n/{name}", summary.n)
     for name, values in record.per_repeat.items():
         for repeat, value in enumerate(values):
-            yield Point(f"{name}_by_repeat", value, repeat)
+            yield Point(f"repeats/{name}", value, repeat)
 
 
 def cell_params(record: CellRecord) -> dict[str, str]:
-    """The flat identity of a cell, and the context it was measured in where it got that far."""
-    params = {**{k: str(v) for k, v in record.at.model_dump().items()}, "group": record.group}
-    if record.context is not None:
-        context = record.context
-        params |= {"checkpoint": context.checkpoint, "drafter": context.drafter or "none"}
-        params |= {"vllm_version": context.vllm_version, "node": context.node}
-    return params | {"fingerprint": record.fingerprint}
+    """Where a cell lies in the grid, and what it was measured with where it got that far."""
+    at, context = record.at, record.context
+    params: dict[str, object] = {"model": at.model, "method": at.method, "k": at.k}
+    params |= {"dataset": at.dataset, "concurrency": at.concurrency}
+    if context is not None:
+        params |= {"checkpoint": context.checkpoint, "node": context.node}
+        params |= {"vllm_version": context.vllm_version}
+    return {name: str(value) for name, value in params.items()}
 
 
 def cell_tags(record: CellRecord, parent: str) -> dict[str, str]:
     """What a cell's run is found by, and how the cell ended."""
-    tags = {NAME: record.at.label, PARENT: parent, "role": "cell", "status": record.status}
+    # The model last: MLflow cuts long names at the end, and the method tells cells apart.
+    model, _, rest = record.at.label.partition("/")
+    tags = {NAME: f"{rest}/{model}", PARENT: parent, "role": "cell", "kind": record.at.kind}
     tags |= {START: record.start_id, FINGERPRINT: record.fingerprint, STARTED: record.started_at}
-    if record.status_reason:
-        tags |= {"status_reason": record.status_reason, NOTE: record.status_reason}
+    tags |= {"label": record.at.label, "group": record.group, "status": record.status}
+    if record.context is not None and record.context.drafter is not None:
+        tags |= {"drafter": record.context.drafter}
+    if record.status != "OK":
+        tags |= {"status_reason": outcome(record), NOTE: outcome(record)}
     return tags
 
 

@@ -27,6 +27,10 @@ _QUIET = {
 }
 # MLflow takes 1000 entities in one call.
 _BATCH = 500
+# Kept of an engine's log: its end, since one that fails in a loop writes without bound.
+_LOG_BYTES = 1_000_000
+# MLflow's status of a run that is not told to its end.
+_OPEN = "RUNNING"
 
 
 _Key = tuple[str, str]
@@ -58,6 +62,7 @@ class Store:
         self._outputs = outputs
         self._experiment = self._open(None if is_server(uri) else root)
         self._parents: dict[str, str] = {}
+        self._whole: set[str] = set()
         self._children: dict[str, _Children] = {}
 
     def _open(self, root: Path | None) -> str:
@@ -71,15 +76,15 @@ class Store:
     def begin(self, start: StartRecord) -> str:
         """Find or make the parent run of a start; returns its run id."""
         found = self._search(f"tags.role = 'start' and tags.start_id = '{start.start_id}'")
-        run_id = (
-            str(found[0].info.run_id)
-            if found
-            else self._create(start.started_at, runs.start_tags(start))
-        )
+        if found:
+            run_id = str(found[0].info.run_id)
+            self._whole |= set() if found[0].info.status == _OPEN else {run_id}
+        else:
+            run_id = self._create(start.started_at, runs.start_tags(start))
         self._parents[start.start_id] = run_id
         # plan.json is the plan last run: it belongs to the newest start alone.
         if self._is_newest(start):
-            self._attach(run_id, self._outputs.folder / "plan.json")
+            self._attach(run_id, self._outputs.folder / "plan.json", "plan.json")
         return run_id
 
     def cell(self, record: CellRecord) -> None:
@@ -94,8 +99,7 @@ class Store:
             known.run_ids[key] = self._create(record.started_at, tags)
         run_id = known.run_ids[key]
         self._log(run_id, record.started_at, runs.cell_points(record), runs.cell_params(record))
-        for path in self._files(record):
-            self._attach(run_id, path)
+        self._attach_files(run_id, record)
         status = "FINISHED" if record.status == "OK" else "FAILED"
         self._end(run_id, status, runs.milliseconds(record.started_at, record.measured_s))
         known.whole.add(key)
@@ -103,11 +107,14 @@ class Store:
     def finish(self, start: StartRecord, table: str, answer: str) -> None:
         """End a start's run with the table and the answer; one that may still run stays open."""
         run_id = self._parents.get(start.start_id) or self.begin(start)
+        if run_id in self._whole:
+            return
         if answer:
             self._client.set_tag(run_id, runs.NOTE, runs.note(start, answer))
         if table:
             self._client.log_text(run_id, table, "table.md")
-        self._attach(run_id, self._outputs.folder / "starts" / f"{start.start_id}.json")
+        start_file = self._outputs.folder / "starts" / f"{start.start_id}.json"
+        self._attach(run_id, start_file, "start.json")
         self._client.set_tag(run_id, "outcome", start.outcome)
         if start.outcome == "running" and self._is_newest(start):
             return
@@ -122,7 +129,8 @@ class Store:
 
     def _parent(self, start_id: str) -> str:
         if start_id not in self._parents:
-            self.begin(next(s for s in self._outputs.starts() if s.start_id == start_id))
+            starts = {s.start_id: s for s in self._outputs.starts()}
+            return self.begin(starts[start_id])
         return self._parents[start_id]
 
     def _known(self, start_id: str) -> _Children:
@@ -131,7 +139,7 @@ class Store:
             for run in self._search(f"tags.role = 'cell' and tags.start_id = '{start_id}'"):
                 key = run.data.tags[runs.FINGERPRINT], run.data.tags[runs.STARTED]
                 known.run_ids[key] = run.info.run_id
-                if run.info.status != "RUNNING":
+                if run.info.status != _OPEN:
                     known.whole.add(key)
         return self._children[start_id]
 
@@ -161,16 +169,24 @@ class Store:
         for first in range(0, len(metrics), _BATCH):
             self._client.log_batch(run_id, metrics=metrics[first : first + _BATCH])
 
-    def _files(self, record: CellRecord) -> Iterator[Path]:
-        name = cell_name(record)
-        yield self._outputs.folder / "cells" / f"{name}.json"
-        yield self._outputs.folder / "requests" / f"{name}.jsonl"
-        if record.status == "FAILED":
-            yield self._outputs.log_path(record.group)
+    def _attach_files(self, run_id: str, record: CellRecord) -> None:
+        folder, name = self._outputs.folder, cell_name(record)
+        self._attach(run_id, folder / "cells" / f"{name}.json", "cell.json")
+        self._attach(run_id, folder / "requests" / f"{name}.jsonl", "requests.jsonl")
+        log = self._outputs.log_path(record.group)
+        if record.status == "FAILED" and log.is_file():
+            self._client.log_text(run_id, _end_of(log), "engine.log")
 
-    def _attach(self, run_id: str, path: Path) -> None:
+    def _attach(self, run_id: str, path: Path, name: str) -> None:
+        """Under the same name in every run, so that MLflow can show them side by side."""
         if path.is_file():
-            self._client.log_artifact(run_id, str(path))
+            self._client.log_text(run_id, path.read_text(encoding="utf-8"), name)
 
     def _end(self, run_id: str, status: str, moment: int) -> None:
         self._client.set_terminated(run_id, status=status, end_time=moment)
+
+
+def _end_of(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_BYTES))
+        return file.read().decode("utf-8", errors="replace")
