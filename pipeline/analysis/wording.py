@@ -1,0 +1,48 @@
+"""The sentences of verdicts: the ratio, how sure it is, and why it may decide nothing."""
+
+from __future__ import annotations
+
+from pipeline.analysis.statistics import Estimate, Rule
+
+
+def describe(found: Estimate, rule: Rule, quantity: str) -> str:
+    """The estimate with its interval and size, such as `decode speed is 1.42 times ...`."""
+    sample = f"{found.prompts} prompts x {found.repeats} repeats"
+    if found.low is None or found.high is None:
+        return f"{quantity} is {found.ratio:.2f} times the baseline's ({sample}, no interval)"
+    return (
+        f"{quantity} is {found.ratio:.2f} times the baseline's"
+        f" ({rule.confidence:.0%} interval {found.low:.2f} to {found.high:.2f}, {sample})"
+    )
+
+
+def unsteady(found: Estimate, rule: Rule) -> str | None:
+    """Why the estimate is too unsteady to call anything and what to raise, or None."""
+    if found.prompts < rule.min_prompts:
+        return (
+            f"{found.prompts} prompts are fewer than the {rule.min_prompts} it takes:"
+            " raise the dataset's limit"
+        )
+    if found.relative_mad is not None and found.relative_mad > rule.max_relative_mad:
+        return (
+            f"repeats of a prompt differ by {found.relative_mad:.0%} (median absolute deviation),"
+            f" more than {rule.max_relative_mad:.0%}: raise measure.repeats, or quieten the machine"
+        )
+    return None
+
+
+def excludes_one(found: Estimate) -> bool:
+    """Whether the interval excludes a ratio of 1."""
+    return found.low is not None and found.high is not None and not found.low <= 1 <= found.high
+
+
+def too_little(found: Estimate, adjusted: float, rule: Rule) -> str:
+    """Why an estimate that is steady enough is not called a change."""
+    if not excludes_one(found):
+        return "the interval includes 1"
+    if adjusted > 1 - rule.confidence:
+        return (
+            f"the interval excludes 1, but not once corrected for the table's other comparisons"
+            f" (p = {adjusted:.2g})"
+        )
+    return f"an effect below {rule.min_effect:.0%} is too small to matter"
