@@ -7,7 +7,7 @@ from pipeline.analysis.statistics import Estimate, Rule
 
 def describe(found: Estimate, rule: Rule, quantity: str) -> str:
     """The estimate with its interval and size, such as `decode speed is 1.42 times ...`."""
-    sample = f"{found.prompts} prompts x {found.repeats} repeats"
+    sample = f"{found.prompts} prompts x {found.repeats} repeat{'s' * (found.repeats > 1)}"
     if found.low is None or found.high is None:
         return f"{quantity} is {found.ratio:.2f} times the baseline's ({sample}, no interval)"
     return (
