@@ -159,7 +159,14 @@ def check(overrides: Sequence[Override]) -> None:
             _check_one_is_chosen(override.key, group, seen.get(group))
 
 
+def quoted(text: str) -> str:
+    """A text as Hydra's grammar takes it literally."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 def _check_form(override: Override) -> None:
+    if not override.key:
+        raise CommandLineError(f"'{override.text}' sets nothing", allowed="key=value")
     if override.key.split(".")[0].split("/")[0] == "hydra":
         raise CommandLineError(
             f"'{override.text}' would change nothing, since Hydra runs nothing here",
@@ -227,7 +234,7 @@ def as_hydra_takes_it(override: Override) -> list[str]:
     """
     if override.key in AXES:
         names = override.names
-        return [f"{override.key}={names[0]}"] if len(names) == 1 else []
+        return [f"{override.key}={quoted(str(names[0]))}"] if len(names) == 1 else []
     if override.key in GROUPS or override.prefix == "~":
         return [override.text]
     forced = f"++{override.text.lstrip('+')}"

@@ -31,7 +31,7 @@ from omegaconf.errors import (
 )
 
 from pipeline import commandline, folders
-from pipeline.commandline import AXES, GROUPS, Override
+from pipeline.commandline import AXES, GROUPS, Override, quoted
 from pipeline.errors import InputError, nearest
 from pipeline.mistakes import MissingKeyError
 from pipeline.parse import parse_axes, parse_sweep
@@ -144,15 +144,19 @@ class _Composer:
 
     def __init__(self, texts: Sequence[str], users: Sequence[Path]) -> None:
         self._folders = users
-        paths = ", ".join(_quoted(f"file://{folder}") for folder in users)
+        paths = ", ".join(quoted(f"file://{folder}") for folder in users)
         self.texts = [*texts, f"hydra.searchpath=[{paths}]"] if users else list(texts)
+        self._composed: dict[frozenset[str], dict[str, Any]] = {}
 
     def compose(self, choices: Sequence[str]) -> dict[str, Any]:
-        """Plain containers, every interpolation resolved."""
+        """Plain containers, every interpolation resolved; composed once for the same choices."""
         groups = {choice.partition("=")[0] for choice in choices}
-        texts = [t for t in self.texts if t.partition("=")[0] not in groups]
-        with self._translated():
-            return _plain(compose("config", overrides=[*texts, *choices]))
+        texts = [*(t for t in self.texts if t.partition("=")[0] not in groups), *choices]
+        known = frozenset(texts)
+        if known not in self._composed:
+            with self._translated():
+                self._composed[known] = _plain(compose("config", overrides=texts))
+        return dict(self._composed[known])
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
@@ -178,10 +182,6 @@ class _Composer:
             raise _composition_error(error) from error
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def _plain(cfg: DictConfig) -> dict[str, Any]:
     container = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     assert isinstance(container, dict)
@@ -200,7 +200,7 @@ def _read(root: dict[str, Any], overrides: Sequence[Override], composer: _Compos
     # One option of each group at a time, since most of the time is Hydra's, whatever is chosen.
     for names in zip_longest(*(getattr(axes, group) for group in AXES)):
         chosen = {group: name for group, name in zip(AXES, names, strict=True) if name is not None}
-        composed = composer.compose([f"{group}={_quoted(name)}" for group, name in chosen.items()])
+        composed = composer.compose([f"{group}={quoted(name)}" for group, name in chosen.items()])
         for group, name in chosen.items():
             sections[group][name] = _section(composed, group, name)
     return parse_sweep(root, axes, sections)
@@ -230,7 +230,8 @@ def _show(flags: Sequence[str], texts: Sequence[str]) -> None:
 def _composition_error(error: Exception) -> InputError:
     text = " ".join(str(error).split())
     if isinstance(error.__cause__, GrammarParseError):
-        return ConfigError(f"a reference is not closed ({text})", allowed="${key}")
+        override = text.removeprefix("Error merging override ").lstrip("+")
+        return ConfigError(f"'{override}' holds a reference that is not closed", allowed="${key}")
     if found := re.match(r"Error merging override \+*([\w./-]+)=(.*)", text):
         return ConfigError(
             f"the value {found[2]} has another shape than what it replaces",
@@ -252,6 +253,10 @@ def _composition_error(error: Exception) -> InputError:
             f"there is no group '{found[2]}'{nearest(found[2], GROUPS)}",
             where=found[1] or "",
             allowed=", ".join(GROUPS),
+        )
+    if found := re.match(r"Invalid defaults list in '(.*?)'", text):
+        return ConfigError(
+            "its defaults are of another shape", where=found[1], allowed="a list, - NAME on a line"
         )
     return ConfigError(f"the configuration cannot be composed ({text[:300]})")
 

@@ -124,7 +124,7 @@ class NgramMethod(_MethodBase):
         if self.prompt_lookup_min > self.prompt_lookup_max:
             raise ValueError(
                 f"prompt_lookup_min {self.prompt_lookup_min} exceeds"
-                f" prompt_lookup_max {self.prompt_lookup_max}"
+                f" prompt_lookup_max; allowed: at most {self.prompt_lookup_max}"
             )
         return self
 
@@ -250,7 +250,7 @@ class MeasureSpec(Record):
     @model_validator(mode="after")
     def _different(self) -> MeasureSpec:
         if len(set(self.warmup)) < 2:
-            raise ValueError("the warm-up needs at least two different prompts")
+            raise ValueError("the warm-up prompts are equal; allowed: at least two different ones")
         return self
 
 
