@@ -28,7 +28,8 @@ class Entry:
     """One checkpoint of the zoo.
 
     Attributes:
-        write: fills a folder; given the folder, the target's folder (None for the target itself) and
+        write: fills a folder; given the folder, the target's folder (None for the target itself)
+            and
             a progress step.
         head: the trained head's file in the package, None for the target.
         needed_bytes: room it takes while it is built.
@@ -85,7 +86,8 @@ def materialise(name: str, *, cache_dir: Path | None = None, progress: Step | No
 
     Raises:
         UnknownCheckpointError: no such checkpoint.
-        SourcePackageMissingError, TamperedFileError, NoSpaceError, CacheNotWritableError: see there.
+        SourcePackageMissingError, TamperedFileError, NoSpaceError, CacheNotWritableError: see
+            there.
     """
     entry = _find(name)
     # The digest in the name: a new release of the package builds beside the old one.
@@ -95,7 +97,9 @@ def materialise(name: str, *, cache_dir: Path | None = None, progress: Step | No
         return folder
     base = materialise(TARGET, cache_dir=cache_dir, progress=progress) if entry.head else None
     if progress is not None:
-        return build_once(folder, entry.needed_bytes, lambda temp: entry.write(temp, base, progress))
+        return build_once(
+            folder, entry.needed_bytes, lambda temp: entry.write(temp, base, progress)
+        )
     with bar(f"building {name}") as step:
         return build_once(folder, entry.needed_bytes, lambda temp: entry.write(temp, base, step))
 

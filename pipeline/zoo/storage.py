@@ -1,8 +1,9 @@
 """Folders of the cache that appear whole or not at all.
 
-A checkpoint is built in a temporary folder beside its final place, its digests are written last, the
-files are flushed to disk and the folder is renamed. A process that finds the final folder therefore
-finds it complete; one that is killed leaves only a temporary folder, which the next builder (there is
+A checkpoint is built in a temporary folder beside its final place, its digests are written last,
+the files are flushed to disk and the folder is renamed. A process that finds the final folder
+therefore finds it complete; one that is killed leaves only a temporary folder, which the next
+builder (there is
 one at a time: a file lock) removes.
 """
 

@@ -63,7 +63,9 @@ def write_target(folder: Path, step: Step) -> None:
     found = sha256_of(path)
     if found != WEIGHTS_SHA256:
         # The conversion is exact arithmetic: other bytes mean that a library rounds differently.
-        raise TamperedFileError(path, WEIGHTS_SHA256, found, "report the versions of gguf and torch")
+        raise TamperedFileError(
+            path, WEIGHTS_SHA256, found, "report the versions of gguf and torch"
+        )
     write_json(folder / "config.json", CONFIG)
     write_json(folder / "generation_config.json", GENERATION)
     write_tokenizer(reader, folder)

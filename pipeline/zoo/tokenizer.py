@@ -10,8 +10,8 @@ _CONTROL = 3
 """GGUF token type of control tokens (`<|im_start|>` and friends)."""
 
 
-def write_tokenizer(reader: Any, folder: Path) -> None:  # noqa: ANN401 - gguf ships no types
-    """Write tokenizer.json, tokenizer_config.json (with the chat template) and the special tokens."""
+def write_tokenizer(reader: Any, folder: Path) -> None:
+    """Write tokenizer.json, its configuration with the chat template, and the special tokens."""
     tokens: list[str] = reader.get_field("tokenizer.ggml.tokens").contents()
     types: list[int] = reader.get_field("tokenizer.ggml.token_type").contents()
     merges: list[str] = reader.get_field("tokenizer.ggml.merges").contents()
@@ -35,7 +35,7 @@ def write_tokenizer(reader: Any, folder: Path) -> None:  # noqa: ANN401 - gguf s
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
 
 
-def _byte_level_bpe(tokens: list[str], merges: list[str], special: list[int]) -> Any:  # noqa: ANN401
+def _byte_level_bpe(tokens: list[str], merges: list[str], special: list[int]) -> Any:
     """Byte-level BPE that splits numbers into digits, as SmolLM2 was trained with."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 

@@ -24,7 +24,8 @@ CITIES = _bank(
     "Krakow;Porto;Seoul;Montreal;Accra;Vienna;Auckland;Chicago;Madrid;Toronto;Oslo;Rome;Denver;Cairo"
 )
 THINGS = _bank(
-    "apples;notebooks;marbles;tickets;eggs;pencils;bricks;stickers;bottles of water;seeds;candles;books;"
+    "apples;notebooks;marbles;tickets;eggs;pencils;bricks;stickers;bottles of water;seeds;"
+    "candles;books;"
     "cupcakes;postcards;oranges;chairs;tiles;balloons;batteries;beads;sandwiches;roses;stamps;shirts;"
     "coins;cookies;keys;lamps;mangoes;photos"
 )
@@ -33,12 +34,14 @@ PLACES = _bank(
     "theatre;gym;hotel;zoo;pharmacy;station;stadium"
 )
 FUNCTIONS = _bank(
-    "counts how often each word occurs in a text;returns the largest gap between neighbours in a list;"
+    "counts how often each word occurs in a text;"
+    "returns the largest gap between neighbours in a list;"
     "checks whether two strings are anagrams;merges two sorted lists;computes a moving average;"
     "flattens a nested list;removes duplicates while keeping the order;parses a line of CSV;"
     "rotates a list by k places;transposes a matrix;finds all primes below a limit;"
     "converts Roman numerals to integers;validates an email address;groups records by a key;"
-    "computes the greatest common divisor;reverses the words of a sentence;sums the digits of a number;"
+    "computes the greatest common divisor;reverses the words of a sentence;"
+    "sums the digits of a number;"
     "finds the second smallest element;splits a list into chunks;checks balanced brackets;"
     "converts seconds to hours, minutes and seconds;computes the median of a list;"
     "returns the longest common prefix;encodes a string with run-length encoding;"
@@ -53,7 +56,8 @@ FUNCTIONS = _bank(
     "sorts a list of tuples by the second element;returns the n-th triangular number;"
     "checks whether a number is a perfect square;capitalises each word;computes the factorial;"
     "truncates a string to a given length;finds the missing number in a range;"
-    "returns the intersection of two sets;simulates rolling two dice;computes the area of a polygon;"
+    "returns the intersection of two sets;simulates rolling two dice;"
+    "computes the area of a polygon;"
     "pads a number with zeros;converts a hexadecimal colour to RGB;"
     "returns all permutations of a string;"
     "computes the distance between two points;counts set bits;swaps keys and values;"
@@ -96,14 +100,22 @@ TOPICS = _bank(
     "how volcanoes form;the water cycle;learning to cook;the history of the bicycle;saving money;"
     "a healthy breakfast;why the sky is blue;the French Revolution;growing tomatoes;black holes;"
     "public speaking;the benefits of reading;how bridges are built;climate change;good sleep;"
-    "keeping a journal;coral reefs;the Roman Empire;electric cars;photosynthesis;teamwork;time management;"
-    "travelling on a budget;how vaccines work;jazz music;renewable energy;job interviews;the stock market;"
-    "bird migration;meditation;the Silk Road;how computers store data;making new friends;chess openings;"
-    "the moon's phases;baking bread;running a marathon;space exploration;remote work;the human heart;"
-    "learning a language;stress at work;artificial intelligence;recycling;mountain hiking;democracy;"
-    "the ocean's tides;gravity;earthquakes;dogs and cats;tea and coffee;the printing press;dinosaurs;"
-    "social media;online privacy;writing a novel;the Great Wall of China;bees and pollination;photography;"
-    "how aeroplanes fly;the immune system;small talk;urban gardening;yoga;ancient Egypt;chocolate;rain"
+    "keeping a journal;coral reefs;the Roman Empire;electric cars;photosynthesis;teamwork;"
+    "time management;"
+    "travelling on a budget;how vaccines work;jazz music;renewable energy;job interviews;"
+    "the stock market;"
+    "bird migration;meditation;the Silk Road;how computers store data;making new friends;"
+    "chess openings;"
+    "the moon's phases;baking bread;running a marathon;space exploration;remote work;"
+    "the human heart;"
+    "learning a language;stress at work;artificial intelligence;recycling;mountain hiking;"
+    "democracy;"
+    "the ocean's tides;gravity;earthquakes;dogs and cats;tea and coffee;the printing press;"
+    "dinosaurs;"
+    "social media;online privacy;writing a novel;the Great Wall of China;bees and pollination;"
+    "photography;"
+    "how aeroplanes fly;the immune system;small talk;urban gardening;yoga;ancient Egypt;"
+    "chocolate;rain"
 )
 PAIRS = _bank(
     "a list and a tuple;weather and climate;cats and dogs;tea and coffee;a virus and a bacterium;"
@@ -113,7 +125,8 @@ PAIRS = _bank(
     "mass and weight;baking and roasting;a novel and a short story;HTTP and HTTPS"
 )
 STYLES = _bank(
-    "in simple words;in three sentences;for a ten year old;step by step;as a short list;with an example;"
+    "in simple words;in three sentences;for a ten year old;step by step;as a short list;"
+    "with an example;"
     "in one paragraph;briefly;in detail;with pros and cons;as a friendly letter;in a formal tone"
 )
 SENTENCES = _bank(
@@ -128,7 +141,8 @@ SENTENCES = _bank(
     "I am looking forward to meet you next week.;The new bridge will shorten the way to work.;"
     "My brother and me goes fishing every sunday.;"
     "The recipe needs two eggs, a cup of flour and a pinch of salt.;"
-    "There is many reasons to learn a second language.;The lamp in the hall has been broken since May.;"
+    "There is many reasons to learn a second language.;"
+    "The lamp in the hall has been broken since May.;"
     "It were a cold winter and the lake was frozen.;"
     "Visitors must sign the book at the front desk.;"
     "Their house is more bigger than ours.;The old clock in the tower strikes twice at noon."

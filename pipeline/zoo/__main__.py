@@ -1,0 +1,93 @@
+"""`python -m pipeline.zoo VERB [key=value ...]`.
+
+    materialise [NAME ...]         put checkpoints into the cache (all of them by default)
+    build [budget=20] [work=DIR] [seed=0] [out=DIR]
+                                   train all heads again; the same work folder continues
+    evaluate [heads=DIR] [per_kind=8] [max_tokens=128] [engine=true] [methods=mtp,eagle3,dflash]
+                                   acceptance by position, offline and in the engine
+
+Exit codes: 0 ok, 2 bad input, 4 offline and engine disagree, 5 the machine is not able to.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+
+from pipeline.errors import EXIT_BAD_CONFIG, EXIT_OK, EXIT_REGRESSION, PipelineError
+from pipeline.zoo.arguments import BuildArguments, EvaluateArguments, parse
+from pipeline.zoo.catalogue import TARGET, materialise, names
+from pipeline.zoo.errors import UnknownVerbError
+from pipeline.zoo.progress import timed_bar
+
+
+def say(text: str) -> None:
+    """One line on standard output."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def run_materialise(arguments: Sequence[str]) -> int:
+    """Build the named checkpoints, or all, and print their folders."""
+    for name in arguments or names():
+        say(f"{name} {materialise(name)}")
+    return EXIT_OK
+
+
+def run_build(arguments: Sequence[str]) -> int:
+    """Train the heads and copy them to `out`."""
+    asked = parse(BuildArguments, arguments)
+    base = materialise(TARGET)
+    from pipeline.zoo.build import build, read_parts, tokens_in
+
+    with timed_bar("zoo build", asked.budget * 60) as tell:
+        for method, path, trainer in build(
+            asked.work_folder(), base, asked.budget * 60, asked.seed, tell
+        ):
+            asked.out.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, asked.out / path.name)
+            say(f"{method}: {trainer.step} steps, loss {trainer.loss:.3f}, {asked.out / path.name}")
+    sizes = tokens_in(read_parts(asked.work_folder()))
+    say(f"text: {sizes['samples']} samples, {sizes['answer_tokens']} answer tokens")
+    return EXIT_OK
+
+
+def run_evaluate(arguments: Sequence[str]) -> int:
+    """Print acceptance both ways; fail where they disagree."""
+    asked = parse(EvaluateArguments, arguments)
+    from pipeline.zoo.evaluate import evaluate, lines
+
+    agreed = True
+    for comparison in evaluate(asked, materialise(TARGET)):
+        for line in lines(comparison):
+            say(line)
+        if not comparison.agrees():
+            agreed = False
+            say(f"{comparison.method}: first positions differ by {comparison.gap():.3f}")
+    return EXIT_OK if agreed else EXIT_REGRESSION
+
+
+VERBS: dict[str, Callable[[Sequence[str]], int]] = {
+    "materialise": run_materialise,
+    "build": run_build,
+    "evaluate": run_evaluate,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one verb; every mistake ends as one sentence on standard error."""
+    if not arguments or arguments[0] in {"-h", "--help", "help"}:
+        say(__doc__ or "")
+        return EXIT_OK if arguments else EXIT_BAD_CONFIG
+    try:
+        if arguments[0] not in VERBS:
+            raise UnknownVerbError(arguments[0], VERBS)
+        return VERBS[arguments[0]](arguments[1:])
+    except PipelineError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

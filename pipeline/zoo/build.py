@@ -1,0 +1,228 @@
+"""`python -m pipeline.zoo build`: all three heads from nothing but the package.
+
+Text is written until its share of the budget is spent, then each head is trained for its share. All
+state lies in one work folder: corpus rounds, a checkpoint per head, and the seconds spent, so that
+    a killed build goes on where it was with the same command.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pipeline.zoo import corpus
+from pipeline.zoo.drafters import AUX_LAYERS
+from pipeline.zoo.generate import Writer
+from pipeline.zoo.hidden import States, open_states
+from pipeline.zoo.lm import Target
+from pipeline.zoo.loss import Vocabulary
+from pipeline.zoo.overlap import Overlap, bundled_texts
+from pipeline.zoo.progress import Tell
+from pipeline.zoo.train import CLASSES, Report, Trainer, batches, new_head, spread_scale
+
+TEXT_SHARE = 0.4
+DRAFT_VOCABULARY = 16_384
+HELD_OUT = 20
+"""One sample in this many is kept from training."""
+CHECKPOINT_S = 30.0
+ROUND_SECONDS = 90.0
+"""About how long a corpus round should take: what a kill can cost."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A corpus round with the samples that may be trained on and those held out."""
+
+    states: States
+    training: tuple[int, ...]
+    held_out: tuple[int, ...]
+
+
+class Clock:
+    """Seconds spent per phase, kept on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.spent: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+
+    def add(self, phase: str, seconds: float) -> None:
+        """Count seconds and save."""
+        self.spent[phase] = self.spent.get(phase, 0.0) + seconds
+        temporary = self._path.with_suffix(".part")
+        temporary.write_text(json.dumps(self.spent), encoding="utf-8")
+        temporary.replace(self._path)
+
+
+def write_corpus(
+    work: Path, target_folder: Path, budget_s: float, round_size: int, seed: int, tell: Tell
+) -> None:
+    """Write corpus rounds into `work` until `budget_s` seconds have been spent on them in all.
+
+    Raises:
+        nothing of its own; a full disk surfaces as OSError.
+    """
+    from transformers import AutoTokenizer
+
+    clock = Clock(work / "clock.json")
+    number = len(list(work.glob("round-*.jsonl")))
+    if number and clock.spent.get("text", 0.0) >= budget_s:
+        return
+    tokenizer = AutoTokenizer.from_pretrained(target_folder)
+    target = Target.load(target_folder)
+    slots = min(96, round_size)
+    while not number or clock.spent.get("text", 0.0) < budget_s:
+        begun, before = time.monotonic(), clock.spent.get("text", 0.0)
+
+        def tick(_: int, since: float = begun - before) -> None:
+            tell("writing text", min(1.0, (time.monotonic() - since) / budget_s))
+
+        writer = Writer(target, slots, seed=seed * 10_000 + number, keep=AUX_LAYERS)
+        corpus.write_round(work, number, round_size, writer, tokenizer, tick)
+        clock.add("text", time.monotonic() - begun)
+        number += 1
+
+
+def read_parts(work: Path) -> list[Part]:
+    """All finished rounds, without samples that share a run of words with a bundled prompt."""
+    overlap = Overlap(bundled_texts())
+    parts = []
+    for path in sorted(work.glob("round-*.jsonl")):
+        states = open_states(path)
+        texts = corpus.texts_of(path)
+        usable = [i for i, text in enumerate(texts) if not overlap.shared(text)]
+        held_out = tuple(i for i in usable if i % HELD_OUT == 0)
+        training = tuple(i for i in usable if i % HELD_OUT)
+        parts.append(Part(states, training, held_out))
+    return parts
+
+
+def draft_ids(method: str, parts: list[Part], vocabulary: int) -> Tensor:
+    """Target ids that a head can draft, most frequent in the training answers first.
+
+    The MTP head scores with the target's own `lm_head`: all of them.
+    """
+    counts: Counter[int] = Counter()
+    for part in parts:
+        for i in part.training:
+            begin = int(part.states.starts[i]) + int(part.states.prompts[i])
+            counts.update(part.states.tokens[begin : int(part.states.starts[i + 1])].tolist())
+    # Tokens never seen follow by id: byte-pair merges are numbered by how common they were.
+    ranked = sorted(range(vocabulary), key=lambda token: (-counts[token], token))
+    return torch.tensor(ranked if method == "mtp" else ranked[:DRAFT_VOCABULARY])
+
+
+def trainer_for(method: str, parts: list[Part], weights: dict[str, Tensor], seed: int) -> Trainer:
+    """A fresh trainer over the parts' draft vocabulary."""
+    embedding = weights["model.embed_tokens.weight"]
+    ids = draft_ids(method, parts, embedding.shape[0])
+    head = new_head(method, weights, spread_scale(parts[0].states), seed)
+    return Trainer(method, head, Vocabulary(embedding, ids, seed), seed)
+
+
+def train_head(
+    method: str,
+    parts: list[Part],
+    weights: dict[str, Tensor],
+    checkpoint: Path,
+    budget_s: float,
+    seed: int,
+    tell: Tell,
+) -> Trainer:
+    """Train one head for `budget_s` seconds in all, going on from `checkpoint` where it exists."""
+    trainer = trainer_for(method, parts, weights, seed)
+    if checkpoint.exists():
+        trainer.restore(checkpoint)
+    pool = [(part.states, i) for part in parts for i in part.training]
+    saved = [time.monotonic()]
+
+    def report(progress: Report) -> None:
+        tell(f"training {method}: step {progress.step}, loss {progress.loss:.2f}", progress.share)
+        if time.monotonic() - saved[0] > CHECKPOINT_S:
+            trainer.save(checkpoint)
+            saved[0] = time.monotonic()
+
+    # Another order after a restart: the epoch in flight is not repeated from its beginning.
+    trainer.run(batches(pool, seed + trainer.step), budget_s, report)
+    trainer.save(checkpoint)
+    return trainer
+
+
+def export(trainer: Trainer, path: Path, metadata: dict[str, str]) -> None:
+    """Write a head as it is shipped: bf16 tensors, and `d2t` where the vocabulary is reduced."""
+    from safetensors.torch import save_file
+
+    tensors: dict[str, Tensor] = {
+        name: tensor.detach().to(torch.bfloat16).contiguous()
+        for name, tensor in trainer.head.export().items()
+    }
+    ids = trainer.vocabulary.sorted_ids
+    if trainer.method != "mtp":
+        tensors["d2t"] = ids - torch.arange(len(ids))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".part")
+    save_file(tensors, temporary, metadata=metadata)
+    temporary.replace(path)
+
+
+def load_target(folder: Path) -> dict[str, Tensor]:
+    """The converted target's tensors."""
+    from safetensors.torch import load_file
+
+    loaded: dict[str, Tensor] = load_file(folder / "model.safetensors")
+    return loaded
+
+
+def build(
+    work: Path, target_folder: Path, budget_s: float, seed: int, tell: Tell
+) -> Iterator[tuple[str, Path, Trainer]]:
+    """Everything: text, then one head after the other.
+
+    Args:
+        work: folder of the build's state; the same folder continues.
+        target_folder: the converted target.
+        budget_s: seconds for all of it.
+        seed: of prompts, sampling, initial weights and order.
+        tell: progress over the whole build.
+
+    Yields:
+        Method, file of the head, and its trainer, as each is done.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    text_s = TEXT_SHARE * budget_s
+    size = max(8, min(512, int(text_s)))
+    write_corpus(
+        work, target_folder, text_s, size, seed, lambda what, share: tell(what, TEXT_SHARE * share)
+    )
+    parts, weights = read_parts(work), load_target(target_folder)
+    each = (1 - TEXT_SHARE) / len(CLASSES)
+    for number, method in enumerate(CLASSES):
+        begin = TEXT_SHARE + number * each
+
+        def within(what: str, share: float, begin: float = begin) -> None:
+            tell(what, begin + each * share)
+
+        trainer = train_head(
+            method, parts, weights, work / f"{method}.pt", each * budget_s, seed, within
+        )
+        path = work / f"{method}.safetensors"
+        export(trainer, path, {"method": method, "seed": str(seed), "steps": str(trainer.step)})
+        yield method, path, trainer
+
+
+def tokens_in(parts: list[Part]) -> dict[str, Any]:
+    """Sizes for the log and the cards: samples and answer tokens that are trained on."""
+    samples = sum(len(part.training) for part in parts)
+    tokens = sum(
+        int(p.states.starts[i + 1] - p.states.starts[i] - p.states.prompts[i])
+        for p in parts
+        for i in p.training
+    )
+    return {"samples": samples, "answer_tokens": tokens}

@@ -1,0 +1,190 @@
+"""`python -m pipeline.zoo evaluate`: acceptance by position, offline and as the engine counts it.
+
+Both look at the same prompts. If they differ at the first position by more than `TOLERANCE`, a
+shift, a norm or a rotary layout of the training is not the engine's, and the command fails.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pipeline.zoo.acceptance import Counts, offline, total
+from pipeline.zoo.arguments import EvaluateArguments
+from pipeline.zoo.drafters import AUX_LAYERS, target_ids, write_drafter
+from pipeline.zoo.enginecount import Asked, PipelineEngine, SpeculativeEngine
+from pipeline.zoo.errors import HeadMissingError, UnknownMethodError
+from pipeline.zoo.generate import Request, Writer
+from pipeline.zoo.heads import Head
+from pipeline.zoo.hidden import Sample, States, StatesWriter, open_states
+from pipeline.zoo.lm import Target
+from pipeline.zoo.loss import Vocabulary
+from pipeline.zoo.overlap import PROMPT_SETS, texts_by_kind
+from pipeline.zoo.train import CLASSES
+
+TOLERANCE = 0.03
+STRUCTURED = ("code", "json", "math")
+DRAFTED = {"mtp": 4, "eagle3": 4, "dflash": 7}
+"""Tokens drafted per method when nothing else is asked for."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Acceptance of one head by kind of prompt; `engine` is None where it was not asked."""
+
+    method: str
+    offline: dict[str, Counts]
+    engine: dict[str, Counts] | None
+
+    def gap(self) -> float:
+        """Difference at the first position over all prompts, 0 to 1; 0 without an engine."""
+        if self.engine is None:
+            return 0.0
+        first = [total(side.values()).rates()[0] for side in (self.offline, self.engine)]
+        return abs(first[0] - first[1])
+
+    def agrees(self) -> bool:
+        """True where the two may be taken for the same head."""
+        return self.gap() <= TOLERANCE
+
+
+def asked_prompts(tokenizer: Any, per_kind: int, folder: Path = PROMPT_SETS) -> list[Asked]:
+    """The first prompts of each bundled set, rendered as a single user turn."""
+    return [
+        Asked(kind, tuple(_rendered(tokenizer, text)))
+        for kind, texts in texts_by_kind(folder).items()
+        for text in texts[:per_kind]
+    ]
+
+
+def greedy_states(target: Target, asked: Sequence[Asked], max_tokens: int, path: Path) -> States:
+    """The target's greedy answers with the hidden states on the way, in files beginning `path`."""
+    writer = Writer(target, slots=min(32, len(asked)), length=1024, keep=AUX_LAYERS)
+    states = StatesWriter(path)
+    waiting = deque(
+        Request(prompt.kind, prompt.token_ids, max_tokens)
+        for prompt in sorted(asked, key=lambda prompt: len(prompt.token_ids))
+    )
+    for answer in writer.write(waiting):
+        assert answer.seen is not None
+        kind, prompt = answer.request.key, answer.request.prompt
+        states.append(Sample(kind, "", prompt, answer.tokens), answer.seen)
+    states.close()
+    return open_states(path)
+
+
+def load_head(method: str, path: Path, embedding: Tensor) -> tuple[Head, Vocabulary]:
+    """A shipped or exported head, ready to draft offline."""
+    from safetensors.torch import load_file
+
+    tensors = load_file(path)
+    head = CLASSES[method](embedding, torch.ones(len(AUX_LAYERS) * embedding.shape[1]))
+    head.load(tensors)
+    ids = target_ids(tensors["d2t"]) if "d2t" in tensors else torch.arange(embedding.shape[0])
+    return head, Vocabulary(embedding, ids)
+
+
+def compare(
+    method: str,
+    head_path: Path,
+    target: Target,
+    states: States,
+    asked: Sequence[Asked],
+    k: int,
+    max_tokens: int,
+    engine: SpeculativeEngine | None,
+    checkpoints: tuple[Path, Path],
+) -> Comparison:
+    """Count one head both ways.
+
+    Args:
+        method: mtp, eagle3 or dflash.
+        head_path: its exported weights.
+        target: the target, loaded.
+        states: hidden states of its greedy answers to `asked`.
+        asked: the prompts.
+        k: drafted tokens.
+        max_tokens: cap of an answer.
+        engine: None leaves the engine's side out.
+        checkpoints: folders of the target and of the assembled drafter.
+    """
+    head, vocabulary = load_head(method, head_path, target.embedding)
+    mine = offline(head, vocabulary, states, range(len(states)), k)
+    if engine is None:
+        return Comparison(method, mine, None)
+    base, drafter = checkpoints
+    speculative: dict[str, Any] = {"method": method, "num_speculative_tokens": k}
+    if method == "mtp":
+        base = drafter
+    else:
+        speculative["model"] = str(drafter)
+    return Comparison(method, mine, engine.run(base, speculative, asked, max_tokens))
+
+
+def evaluate(asked: EvaluateArguments, target_folder: Path) -> Iterator[Comparison]:
+    """Count every method that was asked for, one after the other.
+
+    Raises:
+        UnknownMethodError, HeadMissingError: before anything costly starts.
+    """
+    paths = {method: asked.heads / f"{method}.safetensors" for method in asked.methods.split(",")}
+    for method, path in paths.items():
+        if method not in CLASSES:
+            raise UnknownMethodError(method, CLASSES)
+        if not path.is_file():
+            raise HeadMissingError(path)
+    from transformers import AutoTokenizer
+
+    prompts = asked_prompts(AutoTokenizer.from_pretrained(target_folder), asked.per_kind)
+    target = Target.load(target_folder)
+    # The states are large and of no later use.
+    with tempfile.TemporaryDirectory(prefix="zoo-evaluate-") as name:
+        folder = Path(name)
+        states = greedy_states(target, prompts, asked.max_tokens, folder / "greedy")
+        engine = PipelineEngine(folder / "engine.log") if asked.engine else None
+        for method, path in paths.items():
+            drafter = folder / method
+            drafter.mkdir()
+            write_drafter(method, path, drafter, target_folder)
+            yield compare(
+                method,
+                path,
+                target,
+                states,
+                prompts,
+                DRAFTED[method],
+                asked.max_tokens,
+                engine,
+                (target_folder, drafter),
+            )
+
+
+def lines(comparison: Comparison) -> list[str]:
+    """A table of plain text: one line per kind and side."""
+    sides = {"offline": comparison.offline, "engine": comparison.engine or {}}
+    rows = []
+    for side, counts in sides.items():
+        groups = {kind: [found] for kind, found in counts.items()}
+        if counts:
+            groups["code+json+math"] = [counts[kind] for kind in STRUCTURED if kind in counts]
+            groups["all"] = list(counts.values())
+        for name, parts in groups.items():
+            summed = total(parts)
+            rates = " ".join(f"{rate:.3f}" for rate in summed.rates())
+            rows.append(
+                f"{comparison.method:<7} {side:<8} {name:<15} drafts {summed.drafts:>6}  {rates}"
+            )
+    return rows
+
+
+def _rendered(tokenizer: Any, text: str) -> list[int]:
+    chat = [{"role": "user", "content": text}]
+    ids: list[int] = tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
+    return ids
