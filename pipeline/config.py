@@ -220,6 +220,9 @@ def _show(flags: Sequence[str], texts: Sequence[str]) -> None:
     before, sys.argv = sys.argv, [sys.argv[0], *texts, *flags]
     try:
         entry(lambda _: None)()
+    except SystemExit as end:
+        if end.code:
+            raise
     finally:
         sys.argv = before
 

@@ -6,13 +6,13 @@ A plan is a record; the scheduler runs it as it is and never looks back at the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, product
 from typing import Literal
 
 from pydantic import JsonValue
 
-from pipeline.errors import InputError, nearest
+from pipeline.grid_errors import DuplicateCellError, EmptyGridError, UnknownMethodInAxisError
 from pipeline.identity import PROTOCOL_VERSION, fingerprint
 from pipeline.methods import BASELINE, k_values, speculative_config, why_not
 from pipeline.prompts import PromptSet
@@ -120,29 +120,6 @@ class Plan(Record):
         return self.model_copy(update={"groups": tuple(groups)})
 
 
-class EmptyGridError(InputError):
-    """Nothing of the grid can be measured."""
-
-    def __init__(self, sweep: str, pruned: tuple[Pruned, ...]) -> None:
-        first = pruned[0].reason if pruned else "an axis is empty"
-        super().__init__(
-            f"the grid is empty: all {len(pruned)} combinations were pruned (first: {first})",
-            where=f"sweep {sweep}",
-            remedy="widen sweep.axes or choose another model",
-        )
-
-
-class UnknownMethodInAxisError(InputError):
-    """`sweep.axes.k` names a method that the sweep does not hold, or that has no K."""
-
-    def __init__(self, name: str, known: tuple[str, ...]) -> None:
-        super().__init__(
-            f"'{name}' is not a method of this sweep that has a K{nearest(name, known)}",
-            where="sweep.axes.k",
-            allowed=", ".join(known),
-        )
-
-
 def make_plan(config: SweepConfig, prompts: Mapping[str, PromptSet], identify: Identify) -> Plan:
     """Cross the axes of a sweep into engine groups and list what is pruned.
 
@@ -152,6 +129,7 @@ def make_plan(config: SweepConfig, prompts: Mapping[str, PromptSet], identify: I
 
     Raises:
         EmptyGridError: no combination is left.
+        DuplicateCellError: two options differ in nothing but their name.
         UnknownMethodInAxisError: a K list is given for a method outside the sweep.
     """
     _check_k_axis(config)
@@ -167,7 +145,8 @@ def make_plan(config: SweepConfig, prompts: Mapping[str, PromptSet], identify: I
                     Pruned(model=model.name, method=method.name, k=k or None, reason=reason)
                 )
     if not groups:
-        raise EmptyGridError(config.name, tuple(pruned))
+        raise EmptyGridError(config.name, [p.reason for p in pruned])
+    _refuse_twins(cell for group in groups for cell in group.cells)
     return Plan(
         sweep=config.name,
         platform=config.platform.name,
@@ -182,6 +161,14 @@ def _check_k_axis(config: SweepConfig) -> None:
         for name in config.axes.k:
             if name not in known:
                 raise UnknownMethodInAxisError(name, known)
+
+
+def _refuse_twins(cells: Iterable[Cell]) -> None:
+    seen: dict[str, str] = {}
+    for cell in cells:
+        if cell.fingerprint in seen:
+            raise DuplicateCellError(seen[cell.fingerprint], cell.at.label)
+        seen[cell.fingerprint] = cell.at.label
 
 
 def _unfit(model: ModelSpec, platform: PlatformSpec) -> str | None:

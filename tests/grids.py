@@ -16,6 +16,8 @@ PLATFORM: dict[str, Any] = {
     "device": "cuda",
     "models": ["m0"],
     "engine_core": "in_process",
+    "repeats": 1,
+    "max_tokens": None,
     "start_deadline_s": 10,
     "token_deadline_s": 10,
     "assume": {"engine_start_s": 1, "decode_tok_s": 10},
