@@ -156,8 +156,7 @@ def _plan_lines(
         k = f" K={point.k}" if point.k else ""
         yield f"left out: {point.model} {point.method}{k}: {point.reason}"
     if recorded:
-        left = len(plan.cells) - recorded
-        yield f"{recorded} cells are recorded already, {left} are left to measure"
+        yield f"{recorded} of {len(plan.cells)} cells are recorded already"
     if recorded < len(plan.cells):
         yield (
             f"about {duration(expected.total_s)} on one node: {expected.engine_starts} engine"

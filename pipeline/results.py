@@ -89,7 +89,8 @@ def table_markdown(records: Sequence[CellRecord]) -> str:
         rows = [[_cell_text(getattr(row, c)) for c in table.columns] for row in table.rows]
         lines = [f"| {' | '.join(cells)} |" for cells in (headings, rule, *rows)]
         remarks = [f"- {_cell_text(remark)}" for remark in table.remarks]
-        parts.append("\n".join([f"### {table.model}", "", *lines, "", RATIO_NOTE, *remarks]))
+        blocks = [[f"### {table.model}"], lines, [RATIO_NOTE], remarks]
+        parts += ["\n".join(block) for block in blocks if block]
     return "\n\n".join(parts) + "\n" if parts else ""
 
 

@@ -6,6 +6,7 @@ is ended with all its children when this command ends; MLflow itself is not impo
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -15,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import FrameType
@@ -38,10 +38,8 @@ _ENVIRONMENT = {
     # Background jobs serve parts of MLflow that are not used here, by more processes.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
 }
-# Without it MLflow opens its pages for chat traces, which a sweep has none of.
-_PAGE = "#/experiments?workflowType=machine_learning"
 _HINT = """\
-To compare methods on one kind of prompt: open the experiment named like the sweep, search
+To compare methods on one kind of prompt: open a sweep, search
   tags.role = 'cell' and params.dataset = 'echo'
 expand the start, tick its cells and press Compare, or choose the chart view. speed/decode_tok_s is
 the median over prompts, accept/joint the acceptance by draft position. Ctrl-C ends this.
@@ -86,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
         uri, port = _parse(argv)
         signal.signal(signal.SIGTERM, _terminated)
         with _server(uri, port) as process:
-            sys.stdout.write(f"{shown(uri)} is at http://{HOST}:{port}/{_PAGE}\n{_HINT}")
+            sys.stdout.write(_greeting(uri, port))
             sys.stdout.flush()
             process.wait()
         return EXIT_OK
@@ -172,12 +170,28 @@ def _gets_ready(process: subprocess.Popen[bytes], port: int) -> bool:
 
 
 def _answers(port: int) -> bool:
-    # Without urllib, which would look for this machine behind a proxy named in the environment.
-    connection = HTTPConnection(HOST, port, timeout=_ANSWER_S)
-    with closing(connection), suppress(OSError, HTTPException):
-        connection.request("GET", "/health")
-        return connection.getresponse().status == HTTPStatus.OK
+    with suppress(OSError, HTTPException):
+        return _get(port, "/health").strip() == b"OK"
     return False
+
+
+def _greeting(uri: str, port: int) -> str:
+    """Where the pages are. A sweep's own address, since MLflow starts with its pages for chats."""
+    path = "/api/2.0/mlflow/experiments/search?max_results=20&order_by=last_update_time%20DESC"
+    found = json.loads(_get(port, path)).get("experiments", [])
+    sweeps = (
+        f"  {e['name']}: http://{HOST}:{port}/#/experiments/{e['experiment_id']}/runs\n"
+        for e in found
+        if e["name"] != "Default"
+    )
+    return f"{shown(uri)} is at http://{HOST}:{port}\n{''.join(sweeps)}{_HINT}"
+
+
+def _get(port: int, path: str) -> bytes:
+    # Without urllib, which would look for this machine behind a proxy named in the environment.
+    with closing(HTTPConnection(HOST, port, timeout=_ANSWER_S)) as connection:
+        connection.request("GET", path)
+        return connection.getresponse().read()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
