@@ -181,6 +181,11 @@ def _check_form(override: Override) -> None:
             f"'{override.text}' gives several values without brackets",
             remedy=f"write a list: {override.key}=[a,b]",
         )
+    if override.prefix == "~" and "=" in override.text:
+        raise CommandLineError(
+            f"'{override.text}' takes a key away and gives it a value",
+            remedy=f"write ~{override.key}",
+        )
     if override.prefix == "~" and override.key in (*GROUPS, "ray", "output_dir", "dry_run"):
         raise CommandLineError(
             f"'{override.text}' takes away what a sweep needs",

@@ -113,7 +113,7 @@ def _parsed(texts: Sequence[str]) -> list[Override]:
             parsed.append(_plain_override(parser.parse_override(text)))
         except (OverrideParseException, HydraException) as error:
             raise ConfigError(
-                f"'{text}' cannot be read as a setting",
+                f"'{' '.join(text.split())}' cannot be read as a setting",
                 allowed="key=value, key=[a,b] or group=name, with quotes around special characters",
             ) from error
     return parsed
@@ -240,6 +240,12 @@ def _composition_error(error: Exception) -> InputError:
             f"the value {found[2]} has another shape than what it replaces",
             where=found[1],
             allowed="a list for a list, a mapping {key: value} for a mapping",
+        )
+    if found := re.match(r"invalid literal for int\(\) with base 10: '(.*)'", text):
+        return ConfigError(
+            f"'{found[1]}' is set inside a list",
+            where=found[1],
+            remedy="set the whole value: sweep.axes.k={ngram:[2,4]} gives K by method",
         )
     if found := re.match(r"Could not delete from config. '(.*)' does not exist", text):
         return ConfigError(

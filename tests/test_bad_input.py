@@ -123,6 +123,7 @@ CASES = (
     bare("a K inside a second list", "sweep.axes.k=[[1]]", "[1]", "a whole number"),
     bare("a negative K for one method", "sweep.axes.k={ngram:[-1]}", "k.ngram[0]", "greater than"),
     bare("a K range", "sweep.axes.k=range(1,4)", "range(1,4)", "sweep.axes.k=[a,b]"),
+    bare("a K inside a list by a method's name", "sweep.axes.k.ngram=2", "'ngram'", "k={ngram:"),
     bare("a concurrency of zero", "sweep.axes.concurrency=[0]", "concurrency[0]", "greater than 0"),
     bare("a concurrency in words", "sweep.axes.concurrency=lots", "'lots'", "a whole number"),
     bare("an axis that is null", "sweep.axes.concurrency=null", "None", "a list"),
@@ -189,6 +190,7 @@ CASES = (
     bare("a group taken away", "~measure", "~measure", "leave it out"),
     bare("a key taken away that is not there", "~banana", "banana", "leave ~banana out"),
     small("a key taken away that is needed", "~measure.repeats", "'repeats'", "add repeats"),
+    bare("a key taken away with a value", "~measure.repeats=1", "repeats=1", "~measure.repeats"),
     bare("an axis taken away", "~sweep.axes.dataset", "'dataset'", "add dataset"),
     Case("two measurements", ("+sweep=smoke", "measure=smoke", "measure=article"), ("twice",)),
     Case(
@@ -232,6 +234,7 @@ CASES = (
     bare("a list without its end", "sweep.axes.k=[1", "'sweep.axes.k=[1'", "key=[a,b]"),
     bare("a text without its end", "output_dir='a", "output_dir='a", "quotes"),
     bare("a key in another alphabet", "größe=1", "größe=1", "key=value"),
+    bare("an argument of two lines", "output_dir=a\nb", "'output_dir=a b'", "key=value"),
     bare("an empty argument", "", "''", "key=value"),
     small("a value without a key", "=a", "'=a'", "key=value"),
     small("a reference to nowhere", "output_dir=${nowhere}", "nowhere", "--cfg job"),
