@@ -31,6 +31,7 @@ _PORT = 5000
 _START_S = 120.0
 _STOP_S = 10.0
 _POLL_S = 0.5
+_SQLITE_HEADER = b"SQLite format 3\0"
 _ANSWER_S = 5.0
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -110,9 +111,17 @@ def _parse(argv: Sequence[str]) -> tuple[str, int]:
         )
     file = sqlite_file(uri)
     # MLflow would make an empty store there, and show nothing without saying why.
-    if file is not None and not file.is_file():
-        raise NoStoreError(file)
+    if file is not None:
+        _check_sqlite(file)
     return uri, _free_port(given.get("port", str(_PORT)))
+
+
+def _check_sqlite(file: Path) -> None:
+    if not file.is_file() or not file.stat().st_size:
+        raise NoStoreError(file)
+    with file.open("rb") as store:
+        if store.read(len(_SQLITE_HEADER)) != _SQLITE_HEADER:
+            raise InputError("this is not a SQLite database", where=str(file))
 
 
 def _free_port(text: str) -> int:

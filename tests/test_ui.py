@@ -107,17 +107,24 @@ def test_sigterm_while_the_server_starts_leaves_no_process(project: Path) -> Non
 
 
 def test_a_server_that_ends_by_itself_is_reported_with_its_last_words(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    broken = tmp_path / "mlflow.db"
-    broken.write_text("this is not a database, whatever its name says" * 50)
-
-    code = ui.main([f"uri=sqlite:///{broken}", f"port={free_port()}"])
+    code = ui.main(["uri=mssql://127.0.0.1:1/runs", f"port={free_port()}"])
 
     assert code == EXIT_NO_INFRASTRUCTURE
-    error = capfd.readouterr().err
-    assert "MLflow's server did not get ready (it said: " in error
-    assert error.count("\n") == 1
+    assert capfd.readouterr().err == (
+        "MLflow's server did not get ready"
+        " (it said: ModuleNotFoundError: No module named 'pyodbc')\n"
+    )
+
+
+def test_a_file_that_is_no_database_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notes = tmp_path / "notes.db"
+    notes.write_text("this is not a database, whatever its name says")
+    assert ui.main([f"uri=sqlite:///{notes}"]) == EXIT_BAD_CONFIG
+    assert capsys.readouterr().err == f"{notes}: this is not a SQLite database\n"
 
 
 def test_no_store_yet_is_said_in_one_sentence(
