@@ -244,7 +244,6 @@ def _composition_error(error: Exception) -> InputError:
     if found := re.match(r"invalid literal for int\(\) with base 10: '(.*)'", text):
         return ConfigError(
             f"'{found[1]}' is set inside a list",
-            where=found[1],
             remedy="set the whole value: sweep.axes.k={ngram:[2,4]} gives K by method",
         )
     if found := re.match(r"Could not delete from config. '(.*)' does not exist", text):

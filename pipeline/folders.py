@@ -8,8 +8,9 @@ from pathlib import Path
 from pipeline.commandline import GROUPS
 from pipeline.errors import InputError, nearest
 
-_CHECKOUT = Path(__file__).parent.parent / "conf"
-CONF = (_CHECKOUT if _CHECKOUT.is_dir() else Path(__file__).parent / "conf").resolve()
+# Inside the package where it was installed as a wheel, beside it in a checkout.
+_PACKAGED = Path(__file__).parent / "conf"
+CONF = (_PACKAGED if _PACKAGED.is_dir() else Path(__file__).parent.parent / "conf").resolve()
 
 
 class UnknownOptionError(InputError):
