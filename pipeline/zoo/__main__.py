@@ -11,6 +11,7 @@ Exit codes: 0 ok, 2 bad input, 4 offline and engine disagree, 5 the machine is n
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -38,6 +39,9 @@ def run_materialise(arguments: Sequence[str]) -> int:
 def run_build(arguments: Sequence[str]) -> int:
     """Train the heads and copy them to `out`."""
     asked = parse(BuildArguments, arguments)
+    # Read when torch is loaded. Waiting threads sleep: on a busy machine, spinning ones take the
+    # time of the very thread that they wait for.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     base = materialise(TARGET)
     from pipeline.zoo.build import build, read_parts, tokens_in
 

@@ -34,7 +34,7 @@ CLASSES: dict[str, type[Eagle3] | type[Mtp] | type[Dflash]] = {
 BATCH = 24
 SHORTEST = 8
 """Fewest answer tokens of a sample that is trained on."""
-MUON_RATE, ADAM_RATE = 4e-3, 2e-3
+MUON_RATE, ADAM_RATE = 1e-2, 2e-3
 POSITION_WEIGHT = {"eagle3": 0.8, "mtp": 0.8, "dflash": math.exp(-0.5)}
 SINGLE_STEP_SHARE = 0.4
 """Share of a run before recurrent heads are unrolled."""
