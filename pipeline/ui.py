@@ -41,7 +41,7 @@ _ENVIRONMENT = {
 }
 _HINT = """\
 To compare methods on one kind of prompt: open a sweep, search
-  tags.role = 'cell' and params.dataset = 'echo'
+  tags.status = 'OK' and params.dataset = 'echo'
 expand the start, tick its cells and press Compare, or choose the chart view. speed/decode_tok_s is
 the median over prompts, accept/joint the acceptance by draft position. Ctrl-C ends this.
 """

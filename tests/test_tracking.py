@@ -131,13 +131,14 @@ def test_a_cell_is_a_child_run_with_its_identity_as_parameters_and_tags(
         "k": "2",
         "dataset": "echo",
         "concurrency": "1",
-        "checkpoint": "/models/tiny",
         "node": "box",
         "vllm_version": "0.32.0",
     }
     assert run.data.tags["fingerprint"] == CELLS[1].fingerprint
     assert run.data.tags["label"] == CELLS[1].at.label
     assert run.data.tags["status"] == "OK"
+    assert run.data.tags["checkpoint"] == "/models/tiny"
+    assert run.data.tags["drafter"] == "none"
     assert set(seen.files(run)) == {"cell.json", "requests.jsonl"}
     assert seen.files(run)["cell.json"] == CELLS[1].model_dump_json(indent=1)
 

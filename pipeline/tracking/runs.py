@@ -12,7 +12,7 @@ draws a section of charts per prefix:
     accept/joint, accept/conditional    the same values as one curve, step = position
 
 Parameters are what runs are compared by. What a run is found by is a tag, because MLflow's
-comparison begins with a plot of the parameters that differ, and hashes tell nothing there.
+comparison begins with a plot of the parameters that differ, where hashes and paths tell nothing.
 """
 
 from __future__ import annotations
@@ -59,13 +59,12 @@ def _all_points(record: CellRecord) -> Iterator[Point]:
 
 
 def cell_params(record: CellRecord) -> dict[str, str]:
-    """Where a cell lies in the grid, and what it was measured with where it got that far."""
+    """Where a cell lies in the grid, and on what it was measured where it got that far."""
     at, context = record.at, record.context
     params: dict[str, object] = {"model": at.model, "method": at.method, "k": at.k}
     params |= {"dataset": at.dataset, "concurrency": at.concurrency}
     if context is not None:
-        params |= {"checkpoint": context.checkpoint, "node": context.node}
-        params |= {"vllm_version": context.vllm_version}
+        params |= {"node": context.node, "vllm_version": context.vllm_version}
     return {name: str(value) for name, value in params.items()}
 
 
@@ -76,8 +75,9 @@ def cell_tags(record: CellRecord, parent: str) -> dict[str, str]:
     tags = {NAME: f"{rest}/{model}", PARENT: parent, "role": "cell", "kind": record.at.kind}
     tags |= {START: record.start_id, FINGERPRINT: record.fingerprint, STARTED: record.started_at}
     tags |= {"label": record.at.label, "group": record.group, "status": record.status}
-    if record.context is not None and record.context.drafter is not None:
-        tags |= {"drafter": record.context.drafter}
+    if record.context is not None:
+        tags |= {"checkpoint": record.context.checkpoint}
+        tags |= {"drafter": record.context.drafter or "none"}
     if record.status != "OK":
         tags |= {"status_reason": outcome(record), NOTE: outcome(record)}
     return tags
