@@ -54,7 +54,7 @@ def _packages() -> dict[str, str]:
 
 
 def _git_commit() -> str | None:
-    """The commit this code is at, with `+changes` where the tree differs; None outside a checkout."""
+    """The commit of this code, `+changes` where the tree differs; None outside a checkout."""
     here = Path(__file__).parent.parent
     try:
         head = subprocess.run(

@@ -80,7 +80,7 @@ class PassRecord(Record):
 
 
 class Summary(Record):
-    """A number with its spread (median absolute deviation, same unit) and how many values it sums up."""
+    """A number, its spread (median absolute deviation, same unit), and of how many values."""
 
     value: float
     spread: float
@@ -167,6 +167,7 @@ class StartRecord(Record):
     outcome: Literal["running", "finished", "interrupted"] = "running"
     engine_starts: int = 0
     split: TimeSplit | None = None
+    driver_peak_bytes: int | None = None
 
 
 class RecordError(InfrastructureError):

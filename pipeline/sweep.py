@@ -21,6 +21,7 @@ from pipeline import console
 from pipeline.analysis.timing import split
 from pipeline.errors import EXIT_CELLS_FAILED, EXIT_OK, InfrastructureError, InputError
 from pipeline.estimate import estimate
+from pipeline.execution import host
 from pipeline.execution.events import (
     CellDone,
     Event,
@@ -40,8 +41,8 @@ from pipeline.spec import SweepConfig
 from pipeline.tracking import Tracker
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, treated as an interrupt so that everything is cleaned up on the way out."""
+class Terminated(BaseException):
+    """SIGTERM: everything is cleaned up on the way out, as after Ctrl-C."""
 
 
 class OutputsBusyError(InfrastructureError):
@@ -93,7 +94,7 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
 
 
 class Driver:
-    """The state of one start: what has been measured, where the time went, what is to be tracked."""
+    """The state of one start: where its time went, and what is still to be tracked."""
 
     def __init__(
         self,
@@ -115,10 +116,9 @@ class Driver:
         from pipeline.execution import scheduler  # Ray takes a second that a dry run need not pay
 
         self._outputs.write_start(self._start)
-        self._tracker.begin(self._start)
         interrupted = True
         try:
-            with _sigterm_interrupts(), scheduler.cluster(self._config.ray, self._config.platform):
+            with scheduler.cluster(self._config.ray, self._config.platform), _sigterm_interrupts():
                 jobs = self._jobs(todo, scheduler.tokenise_all(self._tokenise_jobs(todo, prompts)))
                 with console.progress(len(todo.cells), len(todo.groups), self._expected_s) as shown:
                     self._progress = shown
@@ -132,10 +132,8 @@ class Driver:
         fingerprints = {cell.fingerprint for cell in plan.cells}
         records = [r for r in self._outputs.cells() if r.fingerprint in fingerprints]
         console.print_results(records, self._start.split)
-        self._track()
-        self._tracker.finish(self._start, table=console.table_markdown(records))
-        if self._tracker.problem is not None:
-            console.warn(str(self._tracker.problem))
+        if self._starts:
+            self._tell_mlflow(records)
         bad = [r for r in records if r.status != "OK"]
         return EXIT_CELLS_FAILED if bad or len(records) < len(fingerprints) else EXIT_OK
 
@@ -169,6 +167,9 @@ class Driver:
     def _take(self, event: Event) -> None:
         if isinstance(event, GroupStarting):
             self._progress.starting(event.group, event.node)
+            if not self._starts:
+                # Opening MLflow takes seconds, which the first engine start hides.
+                self._tracker.begin(self._start)
         elif isinstance(event, GroupReady):
             self._starts.append(event.interval)
             self._progress.ready(event.group, event.interval[1] - event.interval[0])
@@ -181,6 +182,16 @@ class Driver:
         elif isinstance(event, GroupEnded):
             write_atomically(self._outputs.log_path(event.group), event.log)
 
+    def _tell_mlflow(self, records: Sequence[CellRecord]) -> None:
+        """Complete what MLflow has of the sweep, what earlier starts could not tell included."""
+        for record in records:
+            self._tracker.cell(record)
+        for earlier in self._outputs.starts()[:-1]:
+            self._tracker.finish(earlier)
+        self._tracker.finish(self._start, table=console.table_markdown(records))
+        if self._tracker.problem is not None:
+            console.warn(str(self._tracker.problem))
+
     def _track(self) -> None:
         for record in self._untracked:
             self._tracker.cell(record)
@@ -189,7 +200,12 @@ class Driver:
     def _close(self, outcome: Literal["finished", "interrupted"]) -> None:
         times = split((self._began, time.time()), self._starts, self._generation)
         self._start = self._start.model_copy(
-            update={"outcome": outcome, "engine_starts": len(self._starts), "split": times}
+            update={
+                "outcome": outcome,
+                "engine_starts": len(self._starts),
+                "split": times,
+                "driver_peak_bytes": host.peak_memory_bytes(),
+            }
         )
         self._outputs.write_start(self._start)
 
@@ -218,11 +234,23 @@ def _only_writer(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM end the sweep as Ctrl-C does.
+
+    Set once Ray has started, since Ray puts a handler of its own; and raised as an interrupt,
+    since Ray's waiting calls turn whatever a handler raises into one.
+    """
+    received: list[int] = []
+
     def handle(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+        received.append(number)
+        raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, handle)
     try:
         yield
+    except KeyboardInterrupt:
+        if received:
+            raise Terminated from None
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)

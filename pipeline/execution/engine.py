@@ -1,24 +1,16 @@
-"""vLLM, in a process of its own: `python -m pipeline.execution.engine`.
+"""vLLM, and a pass over prompts on it. The only module that imports vLLM.
 
-The only module that imports vLLM. It reads commands from standard input and answers on what was
-standard output (vLLM's own output goes to standard error, the group's log). The synchronous engine
-is stepped here, so that each step's tokens and times are seen as they are; whether the engine core
-runs in this process or in one of its own is vLLM's `VLLM_ENABLE_V1_MULTIPROCESSING`, which the
-platform sets. When standard input closes, whoever started this process is gone: the whole process
-group ends, since vLLM's engine core does not notice by itself.
+The synchronous engine is stepped here, so that each step's tokens and times are seen as they are;
+whether the engine core runs in this process or in one of its own is vLLM's
+`VLLM_ENABLE_V1_MULTIPROCESSING`, which the platform sets.
 """
 
 from __future__ import annotations
 
-import os
-import queue
-import signal
-import sys
-import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import IO
 
 import vllm
 from vllm import SamplingParams
@@ -28,18 +20,8 @@ from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.metrics.reader import Counter, Vector
 
-from pipeline.execution.messages import (
-    COMMAND,
-    EngineStart,
-    PassDone,
-    PassJob,
-    Problem,
-    Progress,
-    PromptJob,
-    Ready,
-)
+from pipeline.execution.messages import EngineStart, PassJob, PromptJob
 from pipeline.records import CounterDelta, PassRecord, RequestRecord
-from pipeline.spec import Record
 
 _SERIES = "vllm:spec_decode_"
 # vLLM after 0.28 tells each request's accepted and drafted tokens step by step.
@@ -63,8 +45,14 @@ class Engine:
             )
         )
 
-    def run(self, job: PassJob, tell: Replies) -> PassRecord:
-        """Send the prompts, `concurrency` in flight at a time, and record every chunk of tokens."""
+    version: str = vllm.__version__
+
+    def run(self, job: PassJob, tell: Callable[[int], None]) -> PassRecord:
+        """Send the prompts, `concurrency` in flight at a time, and record every chunk of tokens.
+
+        Args:
+            tell: called after every step with the number of tokens so far.
+        """
         if not self._engine.reset_prefix_cache():
             raise RuntimeError("the prefix cache could not be reset between passes")
         before = self._counters()
@@ -79,7 +67,7 @@ class Engine:
                 trace.add(output, began)
                 if output.finished:
                     finished.append(running.pop(output.request_id))
-            tell.progress(sum(t.tokens for t in finished) + sum(t.tokens for t in running.values()))
+            tell(sum(trace.tokens for trace in (*finished, *running.values())))
         wall = time.monotonic() - began
         order = {prompt.prompt_id: index for index, prompt in enumerate(job.prompts)}
         finished.sort(key=lambda t: order[t.job.prompt_id])
@@ -202,55 +190,3 @@ def _delta(before: CounterDelta | None, after: CounterDelta | None) -> CounterDe
             for a, b in zip(after.accepted_per_position, before.accepted_per_position, strict=True)
         ),
     )
-
-
-class Replies:
-    """The way back to the worker: one record a line."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-        self._last = 0.0
-
-    def send(self, record: Record) -> None:
-        """Write one reply."""
-        self._file.write(record.model_dump_json() + "\n")
-        self._file.flush()
-        self._last = time.monotonic()
-
-    def progress(self, tokens: int) -> None:
-        """Say that tokens come out, at most once a second."""
-        if time.monotonic() - self._last >= 1.0:
-            self.send(Progress(tokens=tokens))
-
-
-def _follow_stdin(commands: queue.Queue[str]) -> None:
-    """Queue each command; when the pipe closes, end this process and all it started."""
-    for line in sys.stdin:
-        commands.put(line)
-    os.killpg(os.getpgrp(), signal.SIGKILL)
-
-
-def main() -> None:
-    """Serve one worker until it closes the pipe."""
-    replies = Replies(os.fdopen(os.dup(1), "w", encoding="utf-8"))
-    os.dup2(2, 1)
-    commands: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_follow_stdin, args=(commands,), daemon=True).start()
-    engine: Engine | None = None
-    try:
-        while True:
-            command = COMMAND.validate_json(commands.get())
-            if isinstance(command, EngineStart):
-                engine = Engine(command)
-                replies.send(Ready(vllm_version=vllm.__version__))
-            else:
-                assert engine is not None, "a pass was asked for before the engine was started"
-                replies.send(PassDone(record=engine.run(command, replies)))
-    except Exception as error:
-        # Told to the worker, then raised, so that the log has the whole of it.
-        replies.send(Problem(error_type=type(error).__name__, message=str(error)))
-        raise
-
-
-if __name__ == "__main__":
-    main()

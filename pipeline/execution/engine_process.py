@@ -96,7 +96,7 @@ class EngineProcess:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pipeline.execution.engine"],
+                [sys.executable, "-m", "pipeline.execution.engine_main"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,
@@ -143,8 +143,8 @@ class EngineProcess:
     def _gone(self, group: int, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            self._process.poll()  # reaps it, or it would stay in its group as a zombie
-            if not _alive_in_group(group):
+            # Asked first, which reaps it: an ended child stays in its group until then.
+            if self._process.poll() is not None and not _alive_in_group(group):
                 return True
             time.sleep(0.02)
         return False
@@ -202,7 +202,7 @@ def engine_environment(config: EngineConfig, preloaded: tuple[str, ...]) -> dict
 
 
 def find_libraries(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the libraries that exist: in the environment's lib folder, else known to the linker."""
+    """Those of the libraries that exist in the environment's lib folder or for the linker."""
     found = []
     for name in names:
         own = Path(sys.prefix) / "lib" / name

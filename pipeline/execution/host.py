@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -81,6 +82,11 @@ def facts() -> dict[str, JsonValue]:
         "gpus": list(gpu_names()),
         "gpu_driver": _gpu_driver(),
     }
+
+
+def peak_memory_bytes() -> int:
+    """The most memory this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in KiB
 
 
 def _cpu_name() -> str:

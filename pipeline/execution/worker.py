@@ -54,7 +54,7 @@ def run_group(job: GroupJob) -> Iterator[Event]:
 
 
 def _cells(job: GroupJob, log: Path) -> Iterator[Event]:
-    config = _on_this_node(job.group.engine)
+    config = on_this_node(job.group.engine)
     left = list(job.group.cells)
     while left:
         began = time.time()
@@ -88,8 +88,12 @@ def _on_engine(
         yield failed(job, left.pop(0), _failure(error, log), context)
 
 
-def _on_this_node(config: EngineConfig) -> EngineConfig:
-    """The same configuration with this node's paths."""
+def on_this_node(config: EngineConfig) -> EngineConfig:
+    """The same configuration with this node's paths; what the zoo holds is made if it is not here.
+
+    Raises:
+        CheckpointReferenceError: a checkpoint is not on this node.
+    """
     speculative = dict(config.speculative) if config.speculative is not None else None
     if speculative is not None and isinstance(speculative.get("model"), str):
         speculative["model"] = resolve(str(speculative["model"]))

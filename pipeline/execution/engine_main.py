@@ -1,0 +1,84 @@
+"""The engine process: `python -m pipeline.execution.engine_main`, started by `EngineProcess`.
+
+It reads commands from standard input and answers on what was standard output; vLLM's own output
+goes to standard error, the group's log. When standard input closes, whoever started this process is
+gone: the whole process group ends then, since vLLM's engine core does not notice by itself. That is
+watched before vLLM is imported, which takes many seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import IO, TYPE_CHECKING
+
+from pipeline.execution.messages import COMMAND, EngineStart, PassDone, Problem, Progress, Ready
+from pipeline.spec import Record
+
+if TYPE_CHECKING:
+    from pipeline.execution.engine import Engine
+
+_TELL_EVERY_S = 1.0
+
+
+class Replies:
+    """The way back to the worker: one record a line."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._last = 0.0
+
+    def send(self, record: Record) -> None:
+        """Write one reply."""
+        self._file.write(record.model_dump_json() + "\n")
+        self._file.flush()
+        self._last = time.monotonic()
+
+    def progress(self, tokens: int) -> None:
+        """Say that tokens come out, at most once a second."""
+        if time.monotonic() - self._last >= _TELL_EVERY_S:
+            self.send(Progress(tokens=tokens))
+
+
+def main() -> None:
+    """Serve one worker until it closes the pipe."""
+    replies = Replies(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+    os.dup2(2, 1)
+    commands: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_follow_stdin, args=(commands,), daemon=True).start()
+    engine: Engine | None = None
+    try:
+        while True:
+            engine = _obey(commands.get(), engine, replies)
+    except Exception as error:
+        # Told to the worker, then raised, so that the log has the whole of it.
+        replies.send(Problem(error_type=type(error).__name__, message=str(error)))
+        raise
+
+
+def _obey(line: str, engine: Engine | None, replies: Replies) -> Engine:
+    from pipeline.execution.engine import Engine
+
+    command = COMMAND.validate_json(line)
+    if isinstance(command, EngineStart):
+        engine = Engine(command)
+        replies.send(Ready(vllm_version=engine.version))
+    else:
+        assert engine is not None, "a pass was asked for before the engine was started"
+        replies.send(PassDone(record=engine.run(command, replies.progress)))
+    return engine
+
+
+def _follow_stdin(commands: queue.Queue[str]) -> None:
+    """Queue each command; when the pipe closes, end this process and all it started."""
+    for line in sys.stdin:
+        commands.put(line)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

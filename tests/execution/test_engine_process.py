@@ -1,0 +1,138 @@
+"""What happens to the process of a real engine when things go wrong around it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.execution.engine_process import (
+    MARK,
+    CrashError,
+    HangError,
+    RefusedError,
+    StartTimeoutError,
+    engine_environment,
+    find_libraries,
+)
+from pipeline.execution.events import Tokenised
+from pipeline.execution.messages import PassJob
+from pipeline.plan import EngineConfig
+from pipeline.spec import Sampling
+from tests.execution.conftest import start_engine
+
+engine = pytest.mark.engine
+
+
+def marked(pid: int) -> list[int]:
+    """Processes of engines that were started by a process."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == str(pid) and process.status() != "zombie":
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_until_gone(pid: int, seconds: float = 15.0) -> list[int]:
+    deadline = time.monotonic() + seconds
+    while (left := marked(pid)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return left
+
+
+@pytest.fixture
+def others() -> list[int]:
+    """Engines that other tests share in this session."""
+    return marked(os.getpid())
+
+
+def test_the_platform_environment_wins_and_ray_s_single_thread_is_dropped(
+    ngram_config: EngineConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    env = engine_environment(ngram_config, ("/lib/a.so", "/lib/b.so"))
+    assert "OMP_NUM_THREADS" not in env
+    assert env["VLLM_CPU_KVCACHE_SPACE"] == ngram_config.env["VLLM_CPU_KVCACHE_SPACE"]
+    assert env["LD_PRELOAD"].startswith("/lib/a.so:/lib/b.so")
+    assert env["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
+
+
+def test_a_library_that_is_not_installed_is_left_out() -> None:
+    assert find_libraries(("libno-such-thing.so",)) == ()
+    assert find_libraries(("libc.so.6",)) == ("libc.so.6",)
+
+
+@engine
+def test_an_engine_that_is_not_ready_in_time_is_ended(
+    ngram_config: EngineConfig, tmp_path: Path, others: list[int]
+) -> None:
+    hasty = ngram_config.model_copy(update={"start_deadline_s": 0.5})
+    with pytest.raises(StartTimeoutError, match=r"not ready after.*start_deadline_s"):
+        start_engine(hasty, tmp_path / "log")
+    assert marked(os.getpid()) == others
+
+
+@engine
+def test_what_vllm_refuses_is_told_in_its_own_words(
+    ngram_config: EngineConfig, tmp_path: Path, others: list[int]
+) -> None:
+    wrong = ngram_config.model_copy(update={"engine_args": {"max_model_len": 10_000_000}})
+    with pytest.raises(RefusedError, match="vLLM raised") as caught:
+        start_engine(wrong, tmp_path / "log")
+    assert caught.value.kind == "REFUSED"
+    assert "Traceback" in (tmp_path / "log").read_text()
+    assert marked(os.getpid()) == others
+
+
+@engine
+def test_a_process_that_dies_while_its_engine_loads_takes_it_along(
+    ngram_config: EngineConfig, tmp_path: Path
+) -> None:
+    script = (
+        "import sys; from pathlib import Path; from pipeline.plan import EngineConfig;"
+        "from tests.execution.conftest import start_engine;"
+        "start_engine(EngineConfig.model_validate_json(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    owner = subprocess.Popen(
+        [sys.executable, "-c", script, ngram_config.model_dump_json(), str(tmp_path / "log")]
+    )
+    deadline = time.monotonic() + 60
+    while not marked(owner.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert marked(owner.pid)
+    owner.kill()
+    owner.wait()
+    assert not wait_until_gone(owner.pid)
+
+
+@engine
+def test_an_engine_that_stops_answering_is_a_hang_and_a_killed_one_a_crash(
+    ngram_config: EngineConfig, tokens: Tokenised, tmp_path: Path, others: list[int]
+) -> None:
+    config = ngram_config.model_copy(update={"token_deadline_s": 4.0})
+    process = start_engine(config, tmp_path / "log")
+    job = PassJob(
+        repeat=0, prompts=tokens.datasets["echo"], concurrency=1, sampling=Sampling(temperature=0)
+    )
+    try:
+        (pid,) = set(marked(os.getpid())) - set(others)
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(HangError, match="no token for 4 s"):
+            process.run(job)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(CrashError, match="signal 9") as caught:
+            process.run(job)
+        assert caught.value.kind == "CRASH"
+    finally:
+        process.stop()
+    process.stop()  # a second time is harmless
+    assert marked(os.getpid()) == others
