@@ -60,7 +60,8 @@ def _changes(outcome: Outcome) -> Iterable[str]:
     if found.repoint:
         yield f"point {len(found.repoint)} tensors to another file ({listed(found.repoint)})"
     if found.stale_size or (found.index.digest is None and found.rewrites):
-        yield f"total_size: {found.index.total_size or 'none'} -> {found.total_size}"
+        was = "none" if found.index.total_size is None else found.index.total_size
+        yield f"total_size: {was} -> {found.total_size}"
     for name, path in found.bring.items():
         how = f" ({outcome.brought[name]})" if name in outcome.brought else ""
         yield f"bring {shown(name)} from {place(path.parent)}{how}"

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
 
+import pytest
+
+from pipeline.checkpoints.__main__ import main
+
 INDEX = "model.safetensors.index.json"
+BACKUP = f"{INDEX}.before-mtp"
 EXTRA = "model_extra_tensors.safetensors"
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 BYTES = {"BF16": 2, "F32": 4, "I32": 4, "F8_E4M3": 1}
@@ -124,3 +129,16 @@ def contents(folder: Path) -> dict[str, bytes | str]:
 def index_of(folder: Path) -> dict[str, dict[str, object]]:
     loaded: dict[str, dict[str, object]] = json.loads((folder / INDEX).read_bytes())
     return loaded
+
+
+HEAD = head_of(2)
+
+
+def register(folder: Path, *more: str) -> int:
+    return main(["register-mtp", str(folder), *more])
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    """Everything that was printed."""
+    captured = capsys.readouterr()
+    return captured.out + captured.err

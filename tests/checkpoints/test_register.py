@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.checkpoints.__main__ import main
 from pipeline.checkpoints.inspect import mtp_state
 from pipeline.errors import EXIT_BAD_CONFIG, EXIT_OK
 from tests.checkpoints.folders import (
+    BACKUP,
     EXTRA,
+    HEAD,
     INDEX,
     SHARDS,
     body,
@@ -20,24 +21,14 @@ from tests.checkpoints.folders import (
     head_of,
     hub_cache,
     index_of,
+    register,
+    said,
     size_of,
     trap,
     write_config,
     write_index,
     write_weights,
 )
-
-BACKUP = f"{INDEX}.before-mtp"
-HEAD = head_of(2)
-
-
-def register(folder: Path, *more: str) -> int:
-    return main(["register-mtp", str(folder), *more])
-
-
-def said(capsys: pytest.CaptureFixture[str]) -> str:
-    captured = capsys.readouterr()
-    return captured.out + captured.err
 
 
 def test_785_tensors_are_added_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -181,207 +172,6 @@ def test_a_name_of_the_users_own_and_another_prefix(tmp_path: Path) -> None:
     assert index_of(folder)["weight_map"]["model.mtp_layers.0.x.weight"] == "head.safetensors"
 
 
-def test_a_wrong_file_in_the_index_is_corrected(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = trap(tmp_path / "model", 2)
-    names = sorted(HEAD)
-    write_index(folder, {**body(), SHARDS[0]: [*body()[SHARDS[0]], *names], "gone.safetensors": []})
-
-    assert register(folder, "--check") == EXIT_BAD_CONFIG
-    assert register(folder) == EXIT_OK
-
-    assert f"point {len(names)} tensors to another file" in said(capsys)
-    assert {index_of(folder)["weight_map"][name] for name in names} == {EXTRA}
-
-
-def test_a_file_in_the_index_that_is_not_there_is_corrected(tmp_path: Path) -> None:
-    folder = trap(tmp_path / "model", 2)
-    write_index(folder, {**body(), "gone.safetensors": list(HEAD)})
-
-    assert register(folder) == EXIT_OK
-    assert "gone.safetensors" not in index_of(folder)["weight_map"].values()
-
-
-def doubled(folder: Path) -> str:
-    """A checkpoint whose index takes one head tensor from a shard that does hold it."""
-    trap(folder, 2)
-    name = sorted(HEAD)[0]
-    write_weights(folder / SHARDS[1], {**body()[SHARDS[1]], name: HEAD[name]}, seed=3)
-    write_index(folder, {**body(), SHARDS[1]: [*body()[SHARDS[1]], name]})
-    return name
-
-
-def test_a_tensor_in_two_files_is_a_conflict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "model"
-    name = doubled(folder)
-    before = contents(folder)
-
-    assert register(folder) == EXIT_BAD_CONFIG
-
-    text = said(capsys)
-    assert name in text
-    assert "wins=index" in text
-    assert contents(folder) == before
-
-
-@pytest.mark.parametrize(("winner", "file"), [("index", SHARDS[1]), ("extra", EXTRA)])
-def test_the_user_settles_a_conflict(
-    tmp_path: Path, winner: str, file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "model"
-    name = doubled(folder)
-
-    assert register(folder, f"wins={winner}") == EXIT_OK
-
-    assert index_of(folder)["weight_map"][name] == file
-    assert "reads whole files" in said(capsys)
-    first = contents(folder)
-    assert register(folder, f"wins={winner}") == EXIT_OK
-    assert contents(folder) == first
-
-
-def test_the_same_tensor_in_two_extra_files_is_a_conflict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = trap(tmp_path / "model", 2, "mtp-1.safetensors")
-    write_weights(folder / "mtp-2.safetensors", HEAD)
-
-    assert register(folder) == EXIT_BAD_CONFIG
-    assert "extra=FILE" in said(capsys)
-    assert register(folder, "extra=mtp-2.safetensors") == EXIT_OK
-
-
-def test_a_truncated_extra_file_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = trap(tmp_path / "model", 2)
-    whole = (folder / EXTRA).read_bytes()
-    (folder / EXTRA).write_bytes(whole[:-5])
-    before = contents(folder)
-
-    assert register(folder) == EXIT_BAD_CONFIG
-
-    text = said(capsys)
-    assert EXTRA in text
-    assert "download it again" in text
-    assert contents(folder) == before
-
-
-def test_a_pointer_is_not_taken_for_weights(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = trap(tmp_path / "model", 2)
-    (folder / EXTRA).write_text(
-        "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4800000000\n"
-    )
-
-    assert register(folder) == EXIT_BAD_CONFIG
-    assert "git lfs pull" in said(capsys)
-
-
-def test_a_missing_shard_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = trap(tmp_path / "model", 2)
-    (folder / SHARDS[1]).unlink()
-
-    assert register(folder) == EXIT_BAD_CONFIG
-    assert SHARDS[1] in said(capsys)
-
-
-def test_head_tensors_that_no_file_holds_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = trap(tmp_path / "model", 2)
-    write_index(folder, {**body(), SHARDS[0]: [*body()[SHARDS[0]], "mtp.layers.0.lost.weight"]})
-
-    assert register(folder) == EXIT_BAD_CONFIG
-    assert "in no file (mtp.layers.0.lost.weight)" in said(capsys)
-
-
-def test_no_head_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = trap(tmp_path / "model", 2, None)
-
-    assert register(folder, "--check") == EXIT_BAD_CONFIG
-    assert "source=FOLDER" in said(capsys)
-
-
-def test_a_head_under_an_unusual_name_is_pointed_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = trap(tmp_path / "model", 2, "speculative.safetensors")
-
-    assert register(folder) == EXIT_BAD_CONFIG
-    assert "speculative.safetensors holds such tensors" in said(capsys)
-
-
-def test_the_head_is_brought_from_another_folder(tmp_path: Path) -> None:
-    source = trap(tmp_path / "source", 2)
-    folder = trap(tmp_path / "model", 2, None)
-    before, there = contents(folder), contents(source)
-
-    assert register(folder, f"source={source}", "--check") == EXIT_BAD_CONFIG
-    assert contents(folder) == before
-    assert register(folder, f"source={source}") == EXIT_OK
-
-    assert (folder / EXTRA).samefile(source / EXTRA)
-    first = contents(folder)
-    assert register(folder, f"source={source}") == EXIT_OK
-    assert contents(folder) == first
-    assert register(folder, "--undo") == EXIT_OK
-    assert contents(folder) == before
-    assert contents(source) == there
-
-
-def test_the_head_is_brought_from_a_hub_cache_to_an_index_that_names_it(tmp_path: Path) -> None:
-    source, blobs = hub_cache(tmp_path, 2)
-    stored = contents(blobs)
-    folder = trap(tmp_path / "model", 2)
-    register(folder)
-    (folder / EXTRA).unlink()
-    (folder / ".register-mtp.json").unlink()
-    (folder / BACKUP).unlink()
-    before = contents(folder)
-
-    assert register(folder, f"source={source}") == EXIT_OK
-
-    assert mtp_state(folder).sound
-    assert not (folder / EXTRA).is_symlink()
-    assert register(folder, "--undo") == EXIT_OK
-    assert contents(folder) == before
-    assert contents(blobs) == stored
-
-
-def test_source_and_target_may_be_one_folder(tmp_path: Path) -> None:
-    folder = trap(tmp_path / "model", 2)
-    assert register(folder, f"source={folder}") == EXIT_OK
-    assert mtp_state(folder).sound
-
-
-def test_another_file_of_that_name_is_not_replaced(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, folder = trap(tmp_path / "source", 3), trap(tmp_path / "model", 2)
-    before = contents(folder)
-
-    assert register(folder, f"source={source}") == EXIT_BAD_CONFIG
-    assert "different file of this name" in said(capsys)
-    assert contents(folder) == before
-
-
-def test_undo_keeps_the_last_copy_of_the_head(tmp_path: Path) -> None:
-    source, folder = trap(tmp_path / "source", 2), trap(tmp_path / "model", 2, None)
-    before = (folder / INDEX).read_bytes()
-    register(folder, f"source={source}")
-    (source / EXTRA).unlink()
-
-    assert register(folder, "--undo") == EXIT_OK
-
-    assert (folder / INDEX).read_bytes() == before
-    assert (folder / EXTRA).is_file()
-
-
 def test_undo_does_not_destroy_a_later_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -439,25 +229,3 @@ def test_unknown_keys_of_the_index_stay(tmp_path: Path) -> None:
     register(folder)
 
     assert index_of(folder)["note"] == index["note"]
-
-
-def test_a_count_other_than_promised_is_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = trap(tmp_path / "model", 2)
-    write_config(folder, config_of(256))
-
-    assert register(folder) == EXIT_OK
-    assert f"promises 785 tensors (1 MTP layers), {len(HEAD)} are here" in said(capsys)
-
-
-def test_a_head_that_the_quantiser_does_not_exclude_is_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = trap(tmp_path / "model", 2)
-    write_config(
-        folder, config_of(2, quantization_config={"quant_method": "auto-round", "bits": 4})
-    )
-
-    assert register(folder) == EXIT_OK
-    assert "about 0 %" in said(capsys)
