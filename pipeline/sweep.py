@@ -172,6 +172,8 @@ class Driver:
                 self._tracker.begin(self._start)
         elif isinstance(event, GroupReady):
             self._starts.append(event.interval)
+            # Written again, whole, when the group ends; this is what an interrupted one leaves.
+            write_atomically(self._outputs.log_path(event.group), event.log)
             self._progress.ready(event.group, event.interval[1] - event.interval[0])
             self._track()
         elif isinstance(event, CellDone):

@@ -17,7 +17,11 @@ from mlflow.tracking import MlflowClient
 
 from pipeline.records import CellRecord, Outputs
 
-pytestmark = pytest.mark.engine
+pytestmark = [
+    pytest.mark.engine,
+    # MLflow's own use of SQLAlchemy.
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning"),
+]
 
 NARROW = ["+sweep=smoke", "dataset.limit=3", "measure.max_tokens=12"]
 

@@ -88,9 +88,17 @@ class RefusedError(EngineError):
 
 
 class EngineProcess:
-    """One engine, from its start to the end of its last process."""
+    """One engine, from its start to the end of its last process.
 
-    def __init__(self, config: EngineConfig, start: EngineStart, log: Path) -> None:
+    Args:
+        config: what to load, with this node's paths.
+        log: the file that vLLM's own output is appended to.
+
+    Raises:
+        EngineError: it did not get ready; nothing of it is left.
+    """
+
+    def __init__(self, config: EngineConfig, log: Path) -> None:
         self._config = config
         self.preloaded = find_libraries(config.preload)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +113,7 @@ class EngineProcess:
             )
         self._buffer = b""
         try:
-            self._send(start)
+            self._send(_start(config))
             reply = self._answer(config.start_deadline_s, starting=True)
         except BaseException:
             self.stop()
@@ -185,6 +193,16 @@ class EngineProcess:
                 self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
+
+
+def _start(config: EngineConfig) -> EngineStart:
+    return EngineStart(
+        checkpoint=config.checkpoint,
+        revision=config.revision,
+        trust_remote_code=config.trust_remote_code,
+        speculative=config.speculative,
+        engine_args=config.engine_args,
+    )
 
 
 def engine_environment(config: EngineConfig, preloaded: tuple[str, ...]) -> dict[str, str]:

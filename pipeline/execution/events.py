@@ -45,10 +45,11 @@ class GroupStarting(Record):
 
 
 class GroupReady(Record):
-    """The engine is ready; wall-clock seconds of its start."""
+    """The engine is ready; wall-clock seconds of its start, and what it logged by then."""
 
     group: str
     interval: tuple[float, float]
+    log: str
 
 
 class CellDone(Record):

@@ -24,7 +24,6 @@ from pipeline.execution.events import (
 )
 from pipeline.execution.host import machine_lock
 from pipeline.execution.measure import failed, measure, warm_up
-from pipeline.execution.messages import EngineStart
 from pipeline.plan import Cell, EngineConfig
 from pipeline.records import EngineContext, Failure
 from pipeline.serve import serve_command
@@ -59,14 +58,15 @@ def _cells(job: GroupJob, log: Path) -> Iterator[Event]:
     while left:
         began = time.time()
         try:
-            engine = EngineProcess(config, _start(config), log)
+            engine = EngineProcess(config, log)
         except EngineError as error:
             for cell in left:
                 yield failed(job, cell, _failure(error, log), None)
             return
         try:
-            yield GroupReady(group=job.group.id, interval=(began, time.time()))
-            context = _context(config, engine, time.time() - began)
+            interval = (began, time.time())
+            yield GroupReady(group=job.group.id, interval=interval, log=_end_of(log))
+            context = _context(config, engine, interval[1] - interval[0])
             yield from _on_engine(job, engine, context, left, log)
         finally:
             engine.stop()
@@ -99,16 +99,6 @@ def on_this_node(config: EngineConfig) -> EngineConfig:
         speculative["model"] = resolve(str(speculative["model"]))
     return config.model_copy(
         update={"checkpoint": resolve(config.checkpoint), "speculative": speculative}
-    )
-
-
-def _start(config: EngineConfig) -> EngineStart:
-    return EngineStart(
-        checkpoint=config.checkpoint,
-        revision=config.revision,
-        trust_remote_code=config.trust_remote_code,
-        speculative=config.speculative,
-        engine_args=config.engine_args,
     )
 
 

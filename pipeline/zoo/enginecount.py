@@ -50,17 +50,8 @@ class PipelineEngine:
     ) -> dict[str, Counts]:
         """See `SpeculativeEngine`."""
         from pipeline.execution.engine_process import EngineProcess
-        from pipeline.execution.messages import EngineStart
 
-        config = _config(checkpoint, speculative)
-        start = EngineStart(
-            checkpoint=config.checkpoint,
-            revision=None,
-            trust_remote_code=False,
-            speculative=config.speculative,
-            engine_args=config.engine_args,
-        )
-        engine = EngineProcess(config, start, self._log)
+        engine = EngineProcess(_config(checkpoint, speculative), self._log)
         try:
             kinds = sorted({prompt.kind for prompt in prompts})
             k = int(speculative["num_speculative_tokens"])

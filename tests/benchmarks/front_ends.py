@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 from pipeline.config import read_command_line
 from pipeline.execution.engine_process import EngineProcess, engine_environment, find_libraries
 from pipeline.execution.events import Tokenised, TokeniseJob
-from pipeline.execution.messages import EngineStart, PassJob
+from pipeline.execution.messages import PassJob
 from pipeline.execution.tokenise import tokenise
 from pipeline.execution.worker import on_this_node
 from pipeline.plan import EngineConfig, make_plan
@@ -98,7 +98,7 @@ def measure(name: str, config: EngineConfig, tokens: Tokenised) -> Run:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         engine = EngineProcess(
-            config.model_copy(update={"engine_core": name}), start_of(config), Path(folder) / "log"
+            config.model_copy(update={"engine_core": name}), Path(folder) / "log"
         )
         try:
             seconds = time.monotonic() - began
@@ -115,22 +115,12 @@ def measure(name: str, config: EngineConfig, tokens: Tokenised) -> Run:
     return Run(start_s=seconds, decode_tok_s=tuple(rates))
 
 
-def start_of(config: EngineConfig) -> EngineStart:
-    return EngineStart(
-        checkpoint=config.checkpoint,
-        revision=config.revision,
-        trust_remote_code=config.trust_remote_code,
-        speculative=config.speculative,
-        engine_args=config.engine_args,
-    )
-
-
 def asynchronous(config: EngineConfig, tokens: Tokenised) -> Run:
     """The asynchronous engine, in a process of its own with the same environment."""
     config = config.model_copy(update={"engine_core": "own_process"})
     done = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.front_ends", "async"],
-        input=json.dumps([start_of(config).model_dump(), tokens.model_dump()]),
+        input=json.dumps([config.model_dump(), tokens.model_dump()]),
         env=engine_environment(config, find_libraries(config.preload)),
         capture_output=True,
         text=True,
@@ -146,12 +136,12 @@ async def run_async() -> None:
     from vllm.v1.engine.async_llm import AsyncLLM
 
     given = json.loads(sys.stdin.read())
-    start = EngineStart.model_validate(given[0])
+    config = EngineConfig.model_validate(given[0])
     tokens = TypeAdapter(Tokenised).validate_python(given[1])
     began = time.monotonic()
     engine = AsyncLLM.from_engine_args(
         AsyncEngineArgs(
-            model=start.checkpoint, speculative_config=start.speculative, **start.engine_args
+            model=config.checkpoint, speculative_config=config.speculative, **config.engine_args
         )
     )
     await engine.get_supported_tasks()

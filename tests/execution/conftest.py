@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from pipeline.config import read_command_line
 from pipeline.execution.engine_process import EngineProcess
 from pipeline.execution.events import Tokenised, TokeniseJob
-from pipeline.execution.messages import EngineStart
 from pipeline.execution.tokenise import tokenise
 from pipeline.execution.worker import on_this_node
 from pipeline.plan import EngineConfig, make_plan
@@ -39,21 +37,10 @@ def tokens(sweep: SweepConfig) -> Tokenised:
     return tokenise(TokeniseJob(model=sweep.models[0], prompt_sets=sets, measure=sweep.measure))
 
 
-def start_engine(config: EngineConfig, log: Path) -> EngineProcess:
-    start = EngineStart(
-        checkpoint=config.checkpoint,
-        revision=config.revision,
-        trust_remote_code=config.trust_remote_code,
-        speculative=config.speculative,
-        engine_args=config.engine_args,
-    )
-    return EngineProcess(config, start, log)
-
-
 @pytest.fixture(scope="session")
 def ngram_engine(
     ngram_config: EngineConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EngineProcess]:
-    engine = start_engine(ngram_config, tmp_path_factory.mktemp("engine") / "engine.log")
+    engine = EngineProcess(ngram_config, tmp_path_factory.mktemp("engine") / "engine.log")
     yield engine
     engine.stop()

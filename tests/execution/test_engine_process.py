@@ -15,6 +15,7 @@ import pytest
 from pipeline.execution.engine_process import (
     MARK,
     CrashError,
+    EngineProcess,
     HangError,
     RefusedError,
     StartTimeoutError,
@@ -25,7 +26,6 @@ from pipeline.execution.events import Tokenised
 from pipeline.execution.messages import PassJob
 from pipeline.plan import EngineConfig
 from pipeline.spec import Sampling
-from tests.execution.conftest import start_engine
 
 engine = pytest.mark.engine
 
@@ -77,7 +77,7 @@ def test_an_engine_that_is_not_ready_in_time_is_ended(
 ) -> None:
     hasty = ngram_config.model_copy(update={"start_deadline_s": 0.5})
     with pytest.raises(StartTimeoutError, match=r"not ready after.*start_deadline_s"):
-        start_engine(hasty, tmp_path / "log")
+        EngineProcess(hasty, tmp_path / "log")
     assert marked(os.getpid()) == others
 
 
@@ -87,7 +87,7 @@ def test_what_vllm_refuses_is_told_in_its_own_words(
 ) -> None:
     wrong = ngram_config.model_copy(update={"engine_args": {"max_model_len": 10_000_000}})
     with pytest.raises(RefusedError, match="vLLM raised") as caught:
-        start_engine(wrong, tmp_path / "log")
+        EngineProcess(wrong, tmp_path / "log")
     assert caught.value.kind == "REFUSED"
     assert "Traceback" in (tmp_path / "log").read_text()
     assert marked(os.getpid()) == others
@@ -99,8 +99,8 @@ def test_a_process_that_dies_while_its_engine_loads_takes_it_along(
 ) -> None:
     script = (
         "import sys; from pathlib import Path; from pipeline.plan import EngineConfig;"
-        "from tests.execution.conftest import start_engine;"
-        "start_engine(EngineConfig.model_validate_json(sys.argv[1]), Path(sys.argv[2]))"
+        "from pipeline.execution.engine_process import EngineProcess;"
+        "EngineProcess(EngineConfig.model_validate_json(sys.argv[1]), Path(sys.argv[2]))"
     )
     owner = subprocess.Popen(
         [sys.executable, "-c", script, ngram_config.model_dump_json(), str(tmp_path / "log")]
@@ -119,7 +119,7 @@ def test_an_engine_that_stops_answering_is_a_hang_and_a_killed_one_a_crash(
     ngram_config: EngineConfig, tokens: Tokenised, tmp_path: Path, others: list[int]
 ) -> None:
     config = ngram_config.model_copy(update={"token_deadline_s": 4.0})
-    process = start_engine(config, tmp_path / "log")
+    process = EngineProcess(config, tmp_path / "log")
     job = PassJob(
         repeat=0, prompts=tokens.datasets["echo"], concurrency=1, sampling=Sampling(temperature=0)
     )
