@@ -55,7 +55,11 @@ class Head:
         return WEIGHTS / f"{self.method}.safetensors"
 
 
-HEADS: tuple[Head, ...] = ()
+HEADS: tuple[Head, ...] = (
+    Head("mtp", "4a3f045482b0ad01aee2bda7c5a2ca53b889f36191ce808444e2de25977af216", 400_000_000),
+    Head("eagle3", "38b396fed357c4e0e831962af54aa6e0264b5019f50c9de5fd43c145132390e6", 60_000_000),
+    Head("dflash", "37037e07d4154d5d7e2b1fa8a2870535b5308c1a15aa0dce0a3c718d9d9054f8", 60_000_000),
+)
 
 
 def assemble(head: Head, folder: Path, target_folder: Path, step: Step) -> None:
