@@ -10,12 +10,10 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Literal
-
-from filelock import FileLock, Timeout
 
 from pipeline import console
 from pipeline.analysis.timing import split
@@ -32,10 +30,11 @@ from pipeline.execution.events import (
     Tokenised,
     TokeniseJob,
 )
+from pipeline.locks import held
 from pipeline.plan import Plan, make_plan
 from pipeline.prompts import PromptSet, load_prompts
 from pipeline.provenance import new_start
-from pipeline.records import CellRecord, Outputs, StartRecord, write_atomically
+from pipeline.records import CellRecord, Outputs, RecordError, StartRecord, write_atomically
 from pipeline.sources import identity, identity_for_show
 from pipeline.spec import SweepConfig
 from pipeline.tracking import Tracker
@@ -56,6 +55,17 @@ class OutputsBusyError(InfrastructureError):
         )
 
 
+class UnwritableOutputsError(InputError):
+    """The folder for results cannot be made or written to."""
+
+    def __init__(self, folder: Path, error: OSError) -> None:
+        super().__init__(
+            f"results cannot be written here ({error.strerror})",
+            where=str(folder),
+            remedy="choose another place with output_dir=FOLDER",
+        )
+
+
 class PromptError(InputError):
     """Prompts that a model cannot be given."""
 
@@ -71,23 +81,21 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
     prompts = {d.name: load_prompts(d, config.measure.max_tokens) for d in config.datasets}
     plan = make_plan(config, prompts, identity_for_show if config.dry_run else identity)
     outputs = Outputs(Path(config.output_dir), config.name)
-    done = {r.fingerprint: r for r in outputs.cells() if r.status == "OK"}
-    todo = plan.without(frozenset(done))
-    expected = estimate(
-        todo, prompts, config.measure.repeats, config.platform.assume, _history(config)
-    )
-    console.print_plan(
-        plan,
-        {name: len(s.prompts) for name, s in prompts.items()},
-        expected,
-        recorded=len(plan.cells) - len(todo.cells),
-    )
-    if config.dry_run:
-        return EXIT_OK
-    with _only_writer(outputs.folder):
-        start = new_start(config, argv)
+    with nullcontext() if config.dry_run else _only_writer(outputs.folder, config.name):
+        done = frozenset(r.fingerprint for r in outputs.cells() if r.status == "OK")
+        todo = plan.without(done)
+        repeats, assume = config.measure.repeats, config.platform.assume
+        expected = estimate(todo, prompts, repeats, assume, _history(config))
+        console.print_plan(
+            plan,
+            {name: len(s.prompts) for name, s in prompts.items()},
+            expected,
+            recorded=len(plan.cells) - len(todo.cells),
+        )
+        if config.dry_run:
+            return EXIT_OK
         outputs.write_plan(plan)
-        driver = Driver(config, outputs, start, began, expected.total_s)
+        driver = Driver(config, outputs, new_start(config, argv), began, expected.total_s)
         if todo.groups:
             driver.measure(todo, prompts)
         return driver.finish(plan)
@@ -215,23 +223,23 @@ class Driver:
 def _history(config: SweepConfig) -> list[CellRecord]:
     """Cells of every sweep under the same output folder, which tell how long things take."""
     root = Path(config.output_dir)
-    return [
-        r
-        for folder in sorted(root.glob("*/cells"))
-        for r in Outputs(root, folder.parent.name).cells()
-    ]
+    found: list[CellRecord] = []
+    for folder in sorted(root.glob("*/cells")):
+        # Another sweep's damaged record is that sweep's trouble; here it only estimates less well.
+        with suppress(RecordError):
+            found += Outputs(root, folder.parent.name).cells()
+    return found
 
 
-@contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
+def _only_writer(folder: Path, sweep: str) -> AbstractContextManager[None]:
     try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise OutputsBusyError(folder, "its lock is held") from error
-    with lock:
-        yield
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".lock").touch()
+    except OSError as error:
+        raise UnwritableOutputsError(folder, error) from error
+    return held(
+        folder / ".lock", f"sweep {sweep}", 0.0, lambda owner: OutputsBusyError(folder, owner)
+    )
 
 
 @contextmanager

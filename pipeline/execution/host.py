@@ -8,15 +8,14 @@ import platform
 import resource
 import socket
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pynvml
-from filelock import FileLock, Timeout
 from pydantic import JsonValue
 
 from pipeline.errors import InfrastructureError, InputError
+from pipeline.locks import held
 
 LOCK = Path(tempfile.gettempdir()) / "spec-decode-pipeline.machine.lock"
 
@@ -108,29 +107,10 @@ def _gpu_driver() -> str | None:
         pynvml.nvmlShutdown()
 
 
-@contextlib.contextmanager
-def machine_lock(owner: str, patience_s: float = 30.0) -> Iterator[None]:
-    """Hold this machine for one engine; the kernel drops the lock when its holder dies.
+def machine_lock(owner: str, patience_s: float = 30.0) -> contextlib.AbstractContextManager[None]:
+    """Hold this machine for one engine.
 
     Raises:
         MachineBusyError: somebody else holds it for longer than `patience_s`.
     """
-    lock = FileLock(LOCK, mode=0o666)
-    note = LOCK.with_suffix(".owner")
-    try:
-        lock.acquire(timeout=patience_s)
-    except Timeout as error:
-        raise MachineBusyError(_read(note)) from error
-    try:
-        with contextlib.suppress(OSError):
-            note.write_text(f"{owner}, process {os.getpid()}")
-        yield
-    finally:
-        lock.release()
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return "unknown owner"
+    return held(LOCK, owner, patience_s, MachineBusyError)
