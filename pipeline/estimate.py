@@ -19,8 +19,9 @@ class Estimate(Record):
     engine_starts: int
     engine_start_s: float
     generation_s: float
-    cells_from_history: int
     cells: int
+    cells_from_history: int
+    cells_from_speed: int = 0
     assume: Assumptions
 
     @property
@@ -31,16 +32,21 @@ class Estimate(Record):
     @property
     def basis(self) -> str:
         """What the estimate rests on, in words."""
-        assumed = (
-            f"{self.assume.decode_tok_s:g} tok/s and {self.assume.engine_start_s:g} s per start"
-        )
+        speed = f"{self.assume.decode_tok_s:g} tok/s"
+        rest = self.cells - self.cells_from_history - self.cells_from_speed
+        if rest == self.cells:
+            start = f"{self.assume.engine_start_s:g} s per start"
+            return f"assuming {speed} and {start} and every answer at its cap"
         if self.cells_from_history == self.cells:
             return "from recorded cells"
-        if self.cells_from_history:
-            return (
-                f"{self.cells_from_history} of {self.cells} cells recorded, else {assumed} assumed"
-            )
-        return f"assuming {assumed} and every answer at its cap"
+        parts = [
+            f"{self.cells_from_history} of {self.cells} cells recorded",
+            f"{self.cells_from_speed} at the speed of recorded ones"
+            if self.cells_from_speed
+            else "",
+            f"{rest} at {speed} assumed" if rest else "",
+        ]
+        return ", ".join(part for part in parts if part)
 
 
 def estimate(
@@ -56,22 +62,25 @@ def estimate(
     method gives its speed, which is set against the token caps; the rest is assumed. Concurrency
     is not credited, so the estimate errs on the long side.
     """
-    taken = {r.fingerprint: r.measured_s for r in history if r.status == "OK"}
-    generation = 0.0
-    known = 0
+    good = [r for r in history if r.status == "OK"]
+    taken = {r.fingerprint: r.measured_s for r in good}
+    seconds: list[float] = []
+    known = by_speed = 0
     for group in plan.groups:
-        speed = _speed(group, history) or assume.decode_tok_s
+        speed = _speed(group, good)
         for cell in group.cells:
             tokens = sum(p.max_tokens for p in prompts[cell.at.dataset].prompts) * repeats
+            seconds.append(taken.get(cell.fingerprint, tokens / (speed or assume.decode_tok_s)))
             known += cell.fingerprint in taken
-            generation += taken.get(cell.fingerprint, tokens / speed)
-    starts = [_start_s(group, history) or assume.engine_start_s for group in plan.groups]
+            by_speed += cell.fingerprint not in taken and speed is not None
+    starts = [_start_s(group, good) or assume.engine_start_s for group in plan.groups]
     return Estimate(
         engine_starts=len(starts),
         engine_start_s=sum(starts),
-        generation_s=generation,
-        cells_from_history=known,
+        generation_s=sum(seconds),
         cells=len(plan.cells),
+        cells_from_history=known,
+        cells_from_speed=by_speed,
         assume=assume,
     )
 

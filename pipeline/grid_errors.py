@@ -30,6 +30,18 @@ class UnknownMethodInAxisError(InputError):
         )
 
 
+class CapTooLargeError(InputError):
+    """An answer may be longer than the model's whole context."""
+
+    def __init__(self, model: str, dataset: str, cap: int, limit: int) -> None:
+        super().__init__(
+            f"an answer may have {cap} tokens, and {model} holds {limit} with its prompt",
+            where=f"dataset {dataset}",
+            allowed=f"max_tokens well below {limit}",
+            remedy="lower max_tokens, or raise the model's engine_args.max_model_len",
+        )
+
+
 class DuplicateCellError(InputError):
     """Two cells of the grid would be one measurement made twice."""
 

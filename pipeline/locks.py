@@ -9,7 +9,18 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from pipeline.errors import PipelineError
+from pipeline.errors import InfrastructureError, PipelineError
+
+
+class UnusableLockError(InfrastructureError):
+    """A lock file that cannot be opened."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            f"this lock cannot be taken ({error.strerror})",
+            where=str(path),
+            remedy="remove what stands there, or correct its rights",
+        )
 
 
 @contextlib.contextmanager
@@ -26,6 +37,7 @@ def held(
 
     Raises:
         PipelineError: what `busy` made, when the lock stays taken.
+        UnusableLockError: the file cannot be opened.
     """
     note = path.with_name(f"{path.name}.owner")
     lock = FileLock(path, mode=0o666)
@@ -33,6 +45,8 @@ def held(
         lock.acquire(timeout=patience_s)
     except Timeout as error:
         raise busy(_read(note)) from error
+    except OSError as error:
+        raise UnusableLockError(path, error) from error
     try:
         with contextlib.suppress(OSError):
             note.write_text(f"{owner}, process {os.getpid()}")

@@ -11,17 +11,17 @@ from functools import singledispatch
 from pipeline.spec import (
     Drafter,
     DrafterMethod,
-    EngineArgs,
     MethodSpec,
     ModelSpec,
     NgramMethod,
     NoMethod,
 )
+from pipeline.values import Speculative
 
 BASELINE = "none"
 
 
-def speculative_config(method: MethodSpec, k: int, model: ModelSpec) -> EngineArgs | None:
+def speculative_config(method: MethodSpec, k: int, model: ModelSpec) -> Speculative | None:
     """vLLM's `speculative_config` for one (method, K) on a model; None for plain decoding.
 
     The method is always named: vLLM reads a drafter without one as a draft model.
@@ -30,17 +30,17 @@ def speculative_config(method: MethodSpec, k: int, model: ModelSpec) -> EngineAr
 
 
 @singledispatch
-def _speculative(method: object, k: int, drafter: Drafter) -> EngineArgs | None:
+def _speculative(method: object, k: int, drafter: Drafter) -> Speculative | None:
     raise AssertionError(f"no speculative configuration for {type(method).__name__}")
 
 
 @_speculative.register
-def _(method: NoMethod, k: int, drafter: Drafter) -> EngineArgs | None:
+def _(method: NoMethod, k: int, drafter: Drafter) -> Speculative | None:
     return None
 
 
 @_speculative.register
-def _(method: NgramMethod, k: int, drafter: Drafter) -> EngineArgs | None:
+def _(method: NgramMethod, k: int, drafter: Drafter) -> Speculative | None:
     return {
         "method": method.kind,
         "num_speculative_tokens": k,
@@ -51,8 +51,8 @@ def _(method: NgramMethod, k: int, drafter: Drafter) -> EngineArgs | None:
 
 
 @_speculative.register
-def _(method: DrafterMethod, k: int, drafter: Drafter) -> EngineArgs | None:
-    config: EngineArgs = {"method": method.kind, "num_speculative_tokens": k}
+def _(method: DrafterMethod, k: int, drafter: Drafter) -> Speculative | None:
+    config: Speculative = {"method": method.kind, "num_speculative_tokens": k}
     if drafter.checkpoint is not None:
         config["model"] = drafter.checkpoint
     if drafter.revision is not None:

@@ -6,19 +6,23 @@ A plan is a record; the scheduler runs it as it is and never looks back at the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, product
 from typing import Literal
 
 from pydantic import JsonValue
 
-from pipeline.grid_errors import DuplicateCellError, EmptyGridError, UnknownMethodInAxisError
+from pipeline.grid_errors import (
+    CapTooLargeError,
+    DuplicateCellError,
+    EmptyGridError,
+    UnknownMethodInAxisError,
+)
 from pipeline.identity import PROTOCOL_VERSION, fingerprint
 from pipeline.methods import BASELINE, k_values, speculative_config, why_not
 from pipeline.prompts import PromptSet
 from pipeline.spec import (
     Drafter,
-    EngineArgs,
     MethodSpec,
     ModelSpec,
     NoMethod,
@@ -27,6 +31,7 @@ from pipeline.spec import (
     Resources,
     SweepConfig,
 )
+from pipeline.values import EngineArgs, Speculative
 
 PLAN_SCHEMA: Literal[1] = 1
 # Arguments that change how an engine is reached or logs, never what it computes.
@@ -65,7 +70,7 @@ class EngineConfig(Record):
     checkpoint: str
     revision: str | None
     trust_remote_code: bool
-    speculative: EngineArgs | None
+    speculative: Speculative | None
     engine_args: EngineArgs
     env: dict[str, str]
     preload: tuple[str, ...]
@@ -128,11 +133,13 @@ def make_plan(config: SweepConfig, prompts: Mapping[str, PromptSet], identify: I
         identify: the identity of a checkpoint reference and revision, by content where it is known.
 
     Raises:
+        CapTooLargeError: an answer may be longer than a model's context.
         EmptyGridError: no combination is left.
         DuplicateCellError: two options differ in nothing but their name.
         UnknownMethodInAxisError: a K list is given for a method outside the sweep.
     """
     _check_k_axis(config)
+    _check_caps(config.models, prompts)
     groups: list[EngineGroup] = []
     pruned: list[Pruned] = []
     for model, method in product(config.models, config.methods):
@@ -153,6 +160,15 @@ def make_plan(config: SweepConfig, prompts: Mapping[str, PromptSet], identify: I
         groups=tuple(groups),
         pruned=tuple(_merged(pruned)),
     )
+
+
+def _check_caps(models: Sequence[ModelSpec], prompts: Mapping[str, PromptSet]) -> None:
+    """What can be told without a tokenizer; a prompt's own length is added when it is encoded."""
+    for model, (name, prompt_set) in product(models, prompts.items()):
+        limit = model.engine_args.get("max_model_len")
+        cap = max(prompt.max_tokens for prompt in prompt_set.prompts)
+        if isinstance(limit, int) and cap >= limit:
+            raise CapTooLargeError(model.name, name, cap, limit)
 
 
 def _check_k_axis(config: SweepConfig) -> None:

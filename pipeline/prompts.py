@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from logging import getLogger
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -139,8 +140,15 @@ def _rows(spec: DatasetSpec) -> list[Mapping[str, object]]:
 
 def _local_path(name: str, source: BundledSource | PathSource) -> Path:
     if isinstance(source, PathSource):
-        path = Path(source.path).expanduser()
-        if not path.is_file():
+        try:
+            path = Path(source.path).expanduser()
+            found = path.is_file()
+        except (OSError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DatasetError(
+                name, f"{source.path[:80]} is no path ({reason})", remedy="correct source.path"
+            ) from error
+        if not found:
             raise DatasetError(name, f"there is no file {path}", remedy="correct source.path")
         return path
     path = BUNDLED / source.file
@@ -185,7 +193,7 @@ def _lines(name: str, path: Path) -> list[str]:
 def _record(name: str, path: Path, number: int, line: str) -> Mapping[str, object]:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DatasetError(
             name, f"line {number} of {path} is not JSON ({error})", allowed=JSON_LINES
         ) from error
@@ -227,9 +235,12 @@ def _quiet() -> Iterator[None]:
     from datasets.utils import logging
 
     disable_progress_bars()
-    before = logging.get_verbosity()
+    hub = getLogger("huggingface_hub")
+    before, hub_before = logging.get_verbosity(), hub.level
     logging.set_verbosity(logging.CRITICAL)
+    hub.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
         logging.set_verbosity(before)
+        hub.setLevel(hub_before)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import uuid
@@ -32,14 +34,15 @@ def new_start(config: SweepConfig, argv: Sequence[str]) -> StartRecord:
     """The record of a start that has just begun."""
     now = datetime.now(UTC)
     return StartRecord(
-        start_id=f"{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",
+        # To the microsecond, so that the order of names is the order of starts.
+        start_id=f"{now:%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:6]}",
         sweep=config.name,
         started_at=now.isoformat(timespec="seconds"),
-        command=("python", "-m", "pipeline", *argv),
+        command=("python", "-m", "pipeline", *map(without_password, argv)),
         git_commit=_git_commit(),
         packages=_packages(),
         host=host.facts(),
-        config=config.model_dump(mode="json"),
+        config=json.loads(without_password(config.model_dump_json())),
     )
 
 
@@ -55,15 +58,21 @@ def _packages() -> dict[str, str]:
 
 def _git_commit() -> str | None:
     """The commit of this code, `+changes` where the tree differs; None outside a checkout."""
-    here = Path(__file__).parent.parent
+    # Asked first, since a package installed inside somebody else's checkout is not part of it.
+    if _git("ls-files", "--error-unmatch", __file__) is None:
+        return None
+    return _git("describe", "--always", "--abbrev=40", "--dirty=+changes")
+
+
+def _git(*words: str) -> str | None:
+    command = ["git", "-C", str(Path(__file__).parent), *words]
     try:
-        head = subprocess.run(
-            ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+changes"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return head.stdout.strip()
+    return done.stdout.strip()
+
+
+def without_password(text: str) -> str:
+    """A text with the user and password of every address in it left out."""
+    return re.sub(r"(?<=://)[^/@\s\"']*@", "", text)

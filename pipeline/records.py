@@ -15,6 +15,7 @@ rename inside the same folder.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -164,7 +165,7 @@ class StartRecord(Record):
     packages: dict[str, str]
     host: dict[str, JsonValue]
     config: dict[str, JsonValue]
-    outcome: Literal["running", "finished", "interrupted"] = "running"
+    outcome: Literal["running", "finished", "interrupted", "failed"] = "running"
     engine_starts: int = 0
     split: TimeSplit | None = None
     driver_peak_bytes: int | None = None
@@ -176,6 +177,17 @@ class RecordError(InfrastructureError):
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
             problem, where=str(path), remedy="move it away and start the same command again"
+        )
+
+
+class WriteError(InfrastructureError):
+    """A record that the disk did not take."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            f"it cannot be written ({error.strerror})",
+            where=str(path),
+            remedy="make room or correct the folder's rights, and start the same command again",
         )
 
 
@@ -208,11 +220,20 @@ class Outputs:
         Raises:
             RecordError: a file is not a cell record of this schema.
         """
-        return tuple(read(p, CellRecord) for p in sorted((self.folder / "cells").glob("*.json")))
+        return tuple(read(path, CellRecord) for path in self._files("cells"))
 
     def starts(self) -> tuple[StartRecord, ...]:
         """The records of all starts, oldest first."""
-        return tuple(read(p, StartRecord) for p in sorted((self.folder / "starts").glob("*.json")))
+        return tuple(read(path, StartRecord) for path in self._files("starts"))
+
+    def _files(self, kind: str) -> list[Path]:
+        folder = self.folder / kind
+        try:
+            if folder.exists() and not folder.is_dir():
+                raise RecordError(folder, "it is not a folder")
+        except OSError as error:
+            raise RecordError(folder, f"it cannot be read ({error.strerror})") from error
+        return sorted(folder.glob("*.json"))
 
     def requests(self, record: CellRecord) -> tuple[RequestRecord, ...]:
         """The requests behind a cell, in the order they were measured; empty for a failed cell."""
@@ -240,25 +261,34 @@ def read(path: Path, kind: type[R]) -> R:
     """
     try:
         return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RecordError(path, f"it cannot be read ({error.strerror})") from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise RecordError(path, f"it is not a {kind.__name__} ({where}: {first['msg']})") from error
+        where = "".join(f"{part}: " for part in first["loc"])
+        raise RecordError(path, f"it is not a {kind.__name__} ({where}{first['msg']})") from error
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader, now or after a crash, sees all of it or the one before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file so that a reader, now or after a crash, sees all of it or the one before.
+
+    Raises:
+        WriteError: the disk is full, or the place cannot be written to.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise WriteError(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

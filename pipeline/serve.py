@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
 from pipeline.plan import EngineConfig
 
 
-def serve_command(config: EngineConfig) -> str:
+def serve_command(config: EngineConfig, preloaded: Sequence[str] = ()) -> str:
     """One shell line: environment, checkpoint, engine arguments and speculative configuration.
+
+    Args:
+        preloaded: the libraries that were preloaded into the measured engine.
 
     The measuring front end's own setting (`engine_core`) is no part of it: `vllm serve` always
     keeps its engine core in a process of its own.
     """
-    parts = [f"{key}={shlex.quote(value)}" for key, value in sorted(config.env.items())]
+    preload = {"LD_PRELOAD": ":".join(preloaded)} if preloaded else {}
+    env = sorted({**preload, **config.env}.items())
+    parts = [f"{key}={shlex.quote(value)}" for key, value in env]
     parts += ["vllm serve", shlex.quote(config.checkpoint)]
     if config.revision is not None:
         parts.append(f"--revision {shlex.quote(config.revision)}")

@@ -6,6 +6,7 @@ that moving a folder changes nothing and editing a weight changes everything.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -73,7 +74,8 @@ def _zoo_name(reference: str) -> str:
 
 
 def _is_path(reference: str) -> bool:
-    return reference.startswith(("/", "./", "../", "~"))
+    # A folder that is there is meant, also where its name could be a hub id: vLLM reads it so too.
+    return reference.startswith(("/", "./", "../", "~")) or Path(reference).is_dir()
 
 
 def _folder(reference: str) -> Path:
@@ -131,7 +133,9 @@ def _remembered(file: Path) -> dict[str, str]:
 
 
 def _remember(file: Path, memory: dict[str, str]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(memory))
-    temporary.replace(file)
+    # Only a memory: where it cannot be kept, the next plan hashes again.
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps(memory))
+        temporary.replace(file)

@@ -18,8 +18,18 @@ from pydantic import (
 )
 
 from pipeline.errors import nearest
-from pipeline.values import Counts, Name, Names, NonNegativeInt, Number, PositiveInt, PositiveNumber
-from pipeline.values import EngineArgs as EngineArgs
+from pipeline.values import (
+    Counts,
+    Drafting,
+    EngineArgs,
+    Environment,
+    Name,
+    Names,
+    NonNegativeInt,
+    Number,
+    PositiveInt,
+    PositiveNumber,
+)
 
 T = TypeVar("T")
 # Methods whose drafter has a checkpoint of its own; the others draft from the text or the target.
@@ -57,14 +67,13 @@ class Drafter(Record):
     max_k: PositiveInt | None = None
     max_k_reason: str = ""
     engine_args: EngineArgs = Field(default_factory=dict)
-    speculative: EngineArgs = Field(default_factory=dict)
+    speculative: Drafting = Field(default_factory=dict)
 
 
 class Resources(Record):
-    """What one engine of a model occupies: GPUs per node and nodes."""
+    """What one engine of a model occupies on its node."""
 
     gpus: NonNegativeInt = 0
-    nodes: PositiveInt = 1
 
 
 class ModelSpec(Record):
@@ -145,7 +154,7 @@ class BundledSource(Record):
     """A prompt set that ships with this package, by file name."""
 
     kind: Literal["bundled"]
-    file: str
+    file: Name
 
 
 class PathSource(Record):
@@ -159,7 +168,7 @@ class HubSource(Record):
     """A data set on the Hugging Face hub, pinned to a commit."""
 
     kind: Literal["hub"]
-    repo: str
+    repo: str = Field(min_length=1)
     split: str
     revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="a full commit hash")
     config: str | None = None
@@ -216,7 +225,7 @@ class PlatformSpec(Record):
     models: Names
     engine_core: Literal["in_process", "own_process"]
     engine_args: EngineArgs = Field(default_factory=dict)
-    env: dict[str, str] = Field(default_factory=dict)
+    env: Environment = Field(default_factory=dict)
     preload: tuple[str, ...] = ()
     logical_gpus: NonNegativeInt | None = None
     repeats: PositiveInt

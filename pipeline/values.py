@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
@@ -24,7 +26,40 @@ def _finite(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
-EngineArgs = Annotated[dict[str, JsonValue], AfterValidator(_finite)]
+# What the model and the method say themselves; given twice, the engine would refuse to start.
+_RESERVED_ARGS = frozenset(
+    {"model", "revision", "trust_remote_code", "speculative_config", "disable_log_stats"}
+)
+_RESERVED_DRAFTING = frozenset({"method", "model", "num_speculative_tokens"})
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY", re.IGNORECASE)
+
+
+def _refuse(reserved: frozenset[str], value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    taken = sorted(reserved & value.keys())
+    if taken:
+        raise ValueError(f"'{taken[0]}' is set by the model and the method; leave it out here")
+    return value
+
+
+def _no_secrets(value: dict[str, str]) -> dict[str, str]:
+    """Configuration is recorded; the engine inherits the environment it is started from."""
+    for key in value:
+        if _SECRET.search(key):
+            raise ValueError(f"'{key}' looks like a secret; set it in the environment instead")
+    return value
+
+
+EngineArgs = Annotated[
+    dict[str, JsonValue], AfterValidator(_finite), AfterValidator(partial(_refuse, _RESERVED_ARGS))
+]
+Drafting = Annotated[
+    dict[str, JsonValue],
+    AfterValidator(_finite),
+    AfterValidator(partial(_refuse, _RESERVED_DRAFTING)),
+]
+# vLLM's speculative configuration, complete.
+Speculative = Annotated[dict[str, JsonValue], AfterValidator(_finite)]
+Environment = Annotated[dict[str, str], AfterValidator(_no_secrets)]
 
 
 def _listed(value: object) -> object:

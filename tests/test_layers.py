@@ -38,6 +38,7 @@ FLOORS = (
     ("execution", "progress"),
     ("provenance", "console", "zoo.enginecount"),
     ("tracking", "report", "zoo.evaluate"),
+    ("driver",),
     ("sweep", "ui", "zoo.__main__"),
     ("__main__",),
 )

@@ -166,18 +166,28 @@ class EngineProcess:
             pass  # it died; the wait for its answer says how
 
     def _answer(self, seconds: float, *, starting: bool) -> Ready | PassDone:
-        """Wait for the answer to a command; progress extends the deadline."""
+        """Wait for the answer to a command; every new token extends the deadline."""
+        deadline, tokens = time.monotonic() + seconds, 0
         while True:
-            line = self._line(time.monotonic() + seconds)
+            line = self._line(deadline)
             if line is None:
                 raise StartTimeoutError(seconds) if starting else HangError(seconds)
             if line == b"":
-                raise CrashError(self._process.wait(), starting=starting)
+                raise CrashError(self._exit_code(), starting=starting)
             reply = REPLY.validate_json(line)
             if isinstance(reply, Problem):
                 raise RefusedError(reply, starting=starting)
             if not isinstance(reply, Progress):
                 return reply
+            if reply.tokens > tokens:
+                deadline, tokens = time.monotonic() + seconds, reply.tokens
+
+    def _exit_code(self) -> int:
+        """How the process ended; one that closed its end and lives on is as good as killed."""
+        try:
+            return self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
 
     def _line(self, deadline: float) -> bytes | None:
         """The next line; empty when the process closed its end, None when the deadline passed."""

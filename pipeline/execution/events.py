@@ -34,6 +34,8 @@ class GroupJob(Record):
     group: EngineGroup
     tokens: Tokenised
     measure: MeasureSpec
+    # False where the driver, on the same machine, holds it for the whole sweep.
+    take_machine: bool = True
     attempt: int = 1
 
 
@@ -44,11 +46,12 @@ class GroupStarting(Record):
     node: str
 
 
-class GroupReady(Record):
-    """The engine is ready; wall-clock seconds of its start, and what it logged by then."""
+class StartDone(Record):
+    """An engine start is over, well or not; its wall-clock seconds, and what it logged by then."""
 
     group: str
     interval: tuple[float, float]
+    ready: bool
     log: str
 
 
@@ -67,4 +70,4 @@ class GroupEnded(Record):
     log: str
 
 
-Event = GroupStarting | GroupReady | CellDone | GroupEnded
+Event = GroupStarting | StartDone | CellDone | GroupEnded

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from pipeline.records import PassRecord
-from pipeline.spec import EngineArgs, Record, Sampling
+from pipeline.spec import Record, Sampling
+from pipeline.values import EngineArgs, Speculative
 
 
 class EngineStart(Record):
@@ -22,7 +23,7 @@ class EngineStart(Record):
     checkpoint: str
     revision: str | None
     trust_remote_code: bool
-    speculative: EngineArgs | None
+    speculative: Speculative | None
     engine_args: EngineArgs
 
 

@@ -8,6 +8,8 @@ has one, so that a node runs one engine at a time; on a machine without GPUs bot
 from __future__ import annotations
 
 import os
+import re
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -44,6 +46,7 @@ from pipeline.spec import PlatformSpec, RayTarget, Resources
 MACHINE = "machine"
 # Records are small; a Spark's memory is the model's.
 _OBJECT_STORE_BYTES = 200 * 1024**2
+_CONNECT_S = 5.0
 
 
 class ClusterError(InfrastructureError):
@@ -55,6 +58,16 @@ class ClusterError(InfrastructureError):
             f"no Ray cluster ({first[:200]})",
             where=f"ray.address {address}" if address else "ray",
             remedy="start one with 'ray start --head', or leave ray.address null to have one here",
+        )
+
+
+class TaskLostError(InfrastructureError):
+    """Ray lost a task that reads prompts."""
+
+    def __init__(self, model: str, error: Exception) -> None:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        super().__init__(
+            f"its prompts could not be turned into tokens ({first[:200]})", where=f"model {model}"
         )
 
 
@@ -88,8 +101,10 @@ def cluster(target: RayTarget, platform: PlatformSpec) -> Iterator[None]:
             "object_store_memory": _OBJECT_STORE_BYTES,
         }
     try:
+        _reach(target.address)
         ray.init(**options)
-    except (RayError, OSError, RuntimeError, ValueError) as error:
+    except Exception as error:
+        # A node that is too slow to start is told as a bare Exception.
         raise ClusterError(target.address, error) from error
     try:
         yield
@@ -97,17 +112,31 @@ def cluster(target: RayTarget, platform: PlatformSpec) -> Iterator[None]:
         ray.shutdown()
 
 
+def _reach(address: str | None) -> None:
+    """Find out within seconds that nothing listens at an address; Ray itself tries for minutes."""
+    match = re.fullmatch(r"(?:ray://)?(\[[^]]+\]|[^/:]+):(\d+)", address or "")
+    if match:
+        host, port = match.group(1).strip("[]"), int(match.group(2))
+        socket.create_connection((host, port), timeout=_CONNECT_S).close()
+
+
 def tokenise_all(jobs: Sequence[TokeniseJob]) -> tuple[Tokenised, ...]:
     """Tokenise the prompts of each model, on a node of the cluster.
 
     Raises:
-        ClusterError: the cluster lost the task.
+        TaskLostError: the task crashed or its node was lost.
     """
     task = ray.remote(max_retries=0, max_calls=1, num_cpus=0)(tokenise)
+    pending = [(job.model.name, task.remote(job)) for job in jobs]
+    return tuple(_tokens(model, reference) for model, reference in pending)
+
+
+def _tokens(model: str, reference: Any) -> Tokenised:
     try:
-        return tuple(ray.get([task.remote(job) for job in jobs]))
+        tokens: Tokenised = ray.get(reference)
     except RayError as error:
-        raise ClusterError(None, error) from error
+        raise TaskLostError(model, error) from error
+    return tokens
 
 
 def run_groups(jobs: Iterable[GroupJob], emit: Callable[[Event], None]) -> None:
@@ -162,10 +191,10 @@ class _Delivery:
 
 def _submit(job: GroupJob) -> Any:
     needs = _needs(job.group.resources)
-    have = ray.cluster_resources()
     short = {"GPU" if key == "num_gpus" else key: value for key, value in needs.items()}
-    if any(have.get(key, 0.0) < value for key, value in short.items()):
-        raise NoNodeError(short, have)
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(all(n.get(key, 0.0) >= value for key, value in short.items()) for n in nodes):
+        raise NoNodeError(short, ray.cluster_resources())
     gpus = needs.pop("num_gpus")
     task = ray.remote(
         max_retries=0,

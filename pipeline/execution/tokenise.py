@@ -67,8 +67,9 @@ def _tokenizer(model: ModelSpec) -> Any:
             revision=model.revision,
             trust_remote_code=model.trust_remote_code,
         )
-    except (OSError, ValueError) as error:
-        first = (str(error).strip().splitlines() or [""])[0]
+    except Exception as error:
+        # Its files may be absent, damaged, or of a kind whose reader raises what it likes.
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ChatTemplateError(model.name, first[:200]) from error
     if not tokenizer.chat_template:
         raise ChatTemplateError(model.name, "there is none")

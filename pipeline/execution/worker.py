@@ -10,6 +10,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from pipeline.errors import PipelineError
@@ -19,8 +20,8 @@ from pipeline.execution.events import (
     Event,
     GroupEnded,
     GroupJob,
-    GroupReady,
     GroupStarting,
+    StartDone,
 )
 from pipeline.execution.host import machine_lock
 from pipeline.execution.measure import failed, measure, warm_up
@@ -37,39 +38,49 @@ def run_group(job: GroupJob) -> Iterator[Event]:
     """Measure the cells of a group in order and stream an event for each step.
 
     An engine that dies fails the cell it was measuring and is started again for the next; one that
-    does not start fails every cell that is left.
+    does not start fails every cell that is left. A cell that was delivered is never told again.
     """
     yield GroupStarting(group=job.group.id, node=socket.gethostname())
+    left = list(job.group.cells)
     with tempfile.TemporaryDirectory(prefix="spec-decode-") as folder:
         log = Path(folder) / "engine.log"
+        trouble = ""
         try:
-            with machine_lock(f"sweep {job.sweep}"):
-                yield from _cells(job, log)
+            with machine_lock(f"sweep {job.sweep}") if job.take_machine else nullcontext():
+                yield from _cells(job, left, log)
         except PipelineError as error:
-            # Nothing was started: the checkpoint is not here, or the machine is taken.
-            for cell in job.group.cells:
+            # The checkpoint is not here, the machine is taken, or an engine could not be ended.
+            trouble = f"\n{error}\n"
+            for cell in left:
                 yield failed(job, cell, _failure(error, log), None)
-        yield GroupEnded(group=job.group.id, log=_end_of(log))
+        yield GroupEnded(group=job.group.id, log=_end_of(log) + trouble)
 
 
-def _cells(job: GroupJob, log: Path) -> Iterator[Event]:
+def _cells(job: GroupJob, left: list[Cell], log: Path) -> Iterator[Event]:
+    """Start engines until no cell is left; `left` is always what was not delivered."""
     config = on_this_node(job.group.engine)
-    left = list(job.group.cells)
     while left:
         began = time.time()
         try:
             engine = EngineProcess(config, log)
         except EngineError as error:
-            for cell in left:
-                yield failed(job, cell, _failure(error, log), None)
+            yield _start_done(job, began, log, ready=False)
+            while left:
+                yield failed(job, left.pop(0), _failure(error, log), None)
             return
         try:
-            interval = (began, time.time())
-            yield GroupReady(group=job.group.id, interval=interval, log=_end_of(log))
-            context = _context(config, engine, interval[1] - interval[0])
+            done = _start_done(job, began, log, ready=True)
+            yield done
+            context = _context(config, engine, done.interval[1] - began)
             yield from _on_engine(job, engine, context, left, log)
         finally:
             engine.stop()
+
+
+def _start_done(job: GroupJob, began: float, log: Path, *, ready: bool) -> StartDone:
+    return StartDone(
+        group=job.group.id, interval=(began, time.time()), ready=ready, log=_end_of(log)
+    )
 
 
 def _on_engine(
@@ -111,7 +122,7 @@ def _context(config: EngineConfig, engine: EngineProcess, seconds: float) -> Eng
         checkpoint=config.checkpoint,
         drafter=str(drafter) if drafter is not None else None,
         preloaded=engine.preloaded,
-        serve_command=serve_command(config),
+        serve_command=serve_command(config, engine.preloaded),
     )
 
 

@@ -39,7 +39,7 @@ def store_uri(uri: str | None, root: Path | None = None) -> str:
     """
     if uri is None:
         return f"{_SQLITE}{(root or default_root()).absolute() / 'mlflow.db'}"
-    if _scheme(uri) not in _SCHEMES:
+    if _scheme(uri) not in _SCHEMES or not (uri.startswith(_SQLITE) or urlsplit(uri).hostname):
         raise StoreUriError(uri)
     return uri
 

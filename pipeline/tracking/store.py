@@ -31,6 +31,8 @@ _BATCH = 500
 _LOG_BYTES = 1_000_000
 # MLflow's status of a run that is not told to its end.
 _OPEN = "RUNNING"
+# A start that still says it runs, and is not the newest, was killed.
+_ENDED = {"finished": "FINISHED", "failed": "FAILED"}
 
 
 _Key = tuple[str, str]
@@ -119,7 +121,7 @@ class Store:
         if start.outcome == "running" and self._is_newest(start):
             return
         self._log(run_id, start.started_at, runs.start_points(start), {})
-        status = "FINISHED" if start.outcome == "finished" else "KILLED"
+        status = _ENDED.get(start.outcome, "KILLED")
         wall_s = start.split.wall_s if start.split else 0.0
         self._end(run_id, status, runs.milliseconds(start.started_at, wall_s))
 

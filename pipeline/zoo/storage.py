@@ -29,7 +29,10 @@ _TEMPORARY = ".building-"
 def cache_folder(cache_dir: Path | None = None) -> Path:
     """The zoo's folder: `cache_dir`, else $SPEC_DECODE_PIPELINE_CACHE, else the user's cache."""
     root = cache_dir or os.environ.get(CACHE_VARIABLE) or user_cache_dir("spec-decode-pipeline")
-    return Path(root).expanduser() / "zoo"
+    try:
+        return Path(root).expanduser() / "zoo"
+    except RuntimeError as error:
+        raise CacheNotWritableError(Path(root), str(error)) from error
 
 
 def sha256_of(path: Path) -> str:

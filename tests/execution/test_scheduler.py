@@ -1,0 +1,46 @@
+"""What is told when there is no cluster, or none that fits. Ray itself is real."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from pipeline.errors import EXIT_NO_INFRASTRUCTURE
+from pipeline.execution.events import GroupJob, Tokenised
+from pipeline.execution.scheduler import ClusterError, NoNodeError, cluster, run_groups
+from pipeline.spec import RayTarget, Resources, SweepConfig
+from tests.factories import coordinates, plan
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nothing_listens_is_told_within_seconds(
+    sweep: SweepConfig, scheme: str
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"{scheme}127.0.0.1:{free.getsockname()[1]}"
+    began = time.monotonic()
+    with (
+        pytest.raises(ClusterError, match=r"no Ray cluster.*ray start --head") as caught,
+        cluster(RayTarget(address=address), sweep.platform),
+    ):
+        pass
+    assert time.monotonic() - began < 10
+    assert caught.value.exit_code == EXIT_NO_INFRASTRUCTURE
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_group_that_fits_on_no_node_is_refused_before_anything_runs(
+    sweep: SweepConfig,
+) -> None:
+    (group,) = plan(coordinates()).groups
+    big = group.model_copy(update={"resources": Resources(gpus=8)})
+    tokens = Tokenised(model="tiny", datasets={}, warmup=())
+    job = GroupJob(sweep="demo", start_id="1", group=big, tokens=tokens, measure=sweep.measure)
+    with (
+        cluster(RayTarget(), sweep.platform),
+        pytest.raises(NoNodeError, match=r"no node of the cluster offers.*GPU.*8"),
+    ):
+        run_groups([job], lambda event: None)

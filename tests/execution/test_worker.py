@@ -1,0 +1,123 @@
+"""The worker's own logic, with engines that fail where a real one seldom does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.execution import worker
+from pipeline.execution.engine_process import EngineError, HangError, StartTimeoutError
+from pipeline.execution.events import CellDone, Event, GroupEnded, GroupJob, StartDone, Tokenised
+from pipeline.execution.messages import PassJob, PromptJob
+from pipeline.plan import EngineConfig
+from pipeline.records import PassRecord
+from pipeline.spec import SweepConfig
+from tests.factories import coordinates, one_pass, plan
+
+PROMPT = PromptJob(prompt_id="echo-1", category="edit", token_ids=(1,), max_tokens=3)
+DATASETS = ("code", "chat", "echo")
+
+
+class ScriptedEngine:
+    """Stands in for an engine; each test says when it fails and how."""
+
+    fails_to_start = False
+    hangs_at_pass = 0
+    cannot_be_ended = False
+
+    vllm_version = "scripted"
+    preloaded = ()
+    starts = 0
+    passes = 0
+
+    def __init__(self, config: EngineConfig, log: Path) -> None:
+        type(self).starts += 1
+        log.write_text("the engine's own words\n")
+        if self.fails_to_start:
+            raise StartTimeoutError(1)
+
+    def run(self, job: PassJob) -> PassRecord:
+        type(self).passes += 1
+        if self.passes == self.hangs_at_pass:
+            raise HangError(1)
+        return one_pass().model_copy(update={"repeat": job.repeat})
+
+    def stop(self) -> None:
+        if self.cannot_be_ended:
+            raise EngineError("process group 1 of an engine could not be ended")
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedEngine]:
+    class Fresh(ScriptedEngine):
+        pass
+
+    monkeypatch.setattr(worker, "EngineProcess", Fresh)
+    monkeypatch.setattr(worker, "on_this_node", lambda config: config)
+    return Fresh
+
+
+@pytest.fixture
+def job(sweep: SweepConfig) -> GroupJob:
+    (group,) = plan(*(coordinates(dataset=name) for name in DATASETS)).groups
+    tokens = Tokenised(model="tiny", datasets=dict.fromkeys(DATASETS, (PROMPT,)), warmup=(PROMPT,))
+    return GroupJob(
+        sweep="demo",
+        start_id="1",
+        group=group,
+        tokens=tokens,
+        measure=sweep.measure.model_copy(update={"repeats": 1}),
+        take_machine=False,
+    )
+
+
+def told(events: list[Event]) -> list[tuple[str, str]]:
+    return [
+        (e.record.at.dataset, "FAILED" if e.record.status == "FAILED" else "measured")
+        for e in events
+        if isinstance(e, CellDone)
+    ]
+
+
+def test_cells_are_measured_in_order_on_one_engine(
+    engine: type[ScriptedEngine], job: GroupJob
+) -> None:
+    events = list(worker.run_group(job))
+    assert told(events) == [(name, "measured") for name in DATASETS]
+    assert engine.starts == 1
+    assert isinstance(events[-1], GroupEnded)
+    assert "the engine's own words" in events[-1].log
+
+
+def test_a_hang_fails_one_cell_and_the_next_gets_a_new_engine(
+    engine: type[ScriptedEngine], job: GroupJob
+) -> None:
+    engine.hangs_at_pass = 3  # after the warm-up and the first cell
+    events = list(worker.run_group(job))
+    assert told(events) == [("code", "measured"), ("chat", "FAILED"), ("echo", "measured")]
+    assert engine.starts == 2
+    (bad,) = [e.record for e in events if isinstance(e, CellDone) and e.record.failure]
+    assert bad.failure is not None
+    assert bad.failure.kind == "HANG"
+    assert bad.failure.log_tail == ("the engine's own words",)
+
+
+def test_an_engine_that_does_not_start_fails_every_cell_once_and_its_time_is_told(
+    engine: type[ScriptedEngine], job: GroupJob
+) -> None:
+    engine.fails_to_start = True
+    events = list(worker.run_group(job))
+    assert told(events) == [(name, "FAILED") for name in DATASETS]
+    assert engine.starts == 1
+    assert [e.ready for e in events if isinstance(e, StartDone)] == [False]
+
+
+def test_an_engine_that_cannot_be_ended_costs_no_cell_that_was_measured(
+    engine: type[ScriptedEngine], job: GroupJob
+) -> None:
+    engine.cannot_be_ended = True
+    events = list(worker.run_group(job))
+    assert told(events) == [(name, "measured") for name in DATASETS]
+    assert isinstance(events[-1], GroupEnded)
+    assert "could not be ended" in events[-1].log
