@@ -37,7 +37,9 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY", re.IGNORECASE
 def _refuse(reserved: frozenset[str], value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     taken = sorted(reserved & value.keys())
     if taken:
-        raise ValueError(f"'{taken[0]}' is set by the model and the method; leave it out here")
+        raise ValueError(
+            f"'{taken[0]}' is set by the model or the method; allowed: what is left to vLLM"
+        )
     return value
 
 
@@ -45,7 +47,10 @@ def _no_secrets(value: dict[str, str]) -> dict[str, str]:
     """Configuration is recorded; the engine inherits the environment it is started from."""
     for key in value:
         if _SECRET.search(key):
-            raise ValueError(f"'{key}' looks like a secret; set it in the environment instead")
+            raise ValueError(
+                f"'{key}' looks like a secret, which would be recorded; allowed: to set it in the"
+                " environment of the command, which the engine inherits"
+            )
     return value
 
 
