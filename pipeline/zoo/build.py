@@ -53,9 +53,21 @@ class Clock:
         self._path = path
         self.spent: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
 
-    def add(self, phase: str, seconds: float) -> None:
-        """Count seconds and save."""
-        self.spent[phase] = self.spent.get(phase, 0.0) + seconds
+    def start(self, phase: str) -> None:
+        """Count for this phase from now on."""
+        self._phase, self._since, self._saved = phase, time.monotonic(), time.monotonic()
+
+    def tick(self, *, force: bool = False) -> float:
+        """Count up to now; saved at most once a second unless forced. Returns the phase's total."""
+        now = time.monotonic()
+        self.spent[self._phase] = self.spent.get(self._phase, 0.0) + now - self._since
+        self._since = now
+        if force or now - self._saved > 1.0:
+            self._saved = now
+            self._save()
+        return self.spent[self._phase]
+
+    def _save(self) -> None:
         temporary = self._path.with_suffix(".part")
         temporary.write_text(json.dumps(self.spent), encoding="utf-8")
         temporary.replace(self._path)
@@ -79,14 +91,15 @@ def write_corpus(
     target = Target.load(target_folder)
     slots = min(96, round_size)
     while not number or clock.spent.get("text", 0.0) < budget_s:
-        begun, before = time.monotonic(), clock.spent.get("text", 0.0)
+        clock.start("text")
 
-        def tick(_: int, since: float = begun - before) -> None:
-            tell("writing text", min(1.0, (time.monotonic() - since) / budget_s))
+        def tick(_: int) -> None:
+            # Counted while it runs: a build that is killed again and again must not take longer.
+            tell("writing text", min(1.0, clock.tick() / budget_s))
 
         writer = Writer(target, slots, seed=seed * 10_000 + number, keep=AUX_LAYERS)
         corpus.write_round(work, number, round_size, writer, tokenizer, tick)
-        clock.add("text", time.monotonic() - begun)
+        clock.tick(force=True)
         number += 1
 
 

@@ -56,9 +56,9 @@ class Head:
 
 
 HEADS: tuple[Head, ...] = (
-    Head("mtp", "4a3f045482b0ad01aee2bda7c5a2ca53b889f36191ce808444e2de25977af216", 400_000_000),
-    Head("eagle3", "38b396fed357c4e0e831962af54aa6e0264b5019f50c9de5fd43c145132390e6", 60_000_000),
-    Head("dflash", "37037e07d4154d5d7e2b1fa8a2870535b5308c1a15aa0dce0a3c718d9d9054f8", 60_000_000),
+    Head("mtp", "a27e4945a6b0cd404701cbfbfce86208737b4b28625e2dd8396ca9bae34b0292", 400_000_000),
+    Head("eagle3", "6dd3d3641fdfaf18bf5a14e263ea03060756429208c8bac45998a5e51c4a21db", 60_000_000),
+    Head("dflash", "4e96e53ad97155265aaba6f72a6bc63b6e19e09d9b388a50de3fefa0629cce35", 60_000_000),
 )
 
 

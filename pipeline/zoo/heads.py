@@ -143,7 +143,7 @@ class Recurrent(Head):
     """EAGLE3 and MTP: one layer, fed its own output."""
 
     attention: Attention
-    unroll = 3
+    unroll = 2
 
     def begin(self, streams: Tensor) -> Tensor:
         """[..., 4H] of the target → the hidden state of step 0."""

@@ -24,6 +24,7 @@ from pipeline.zoo.heads import Dflash, Eagle3, Head, Mtp
 from pipeline.zoo.hidden import States
 from pipeline.zoo.lm import HIDDEN, LAYERS
 from pipeline.zoo.loss import Labels, Vocabulary, labels_at
+from pipeline.zoo.memory import release
 from pipeline.zoo.windows import Window, window
 
 CLASSES: dict[str, type[Eagle3] | type[Mtp] | type[Dflash]] = {
@@ -32,6 +33,7 @@ CLASSES: dict[str, type[Eagle3] | type[Mtp] | type[Dflash]] = {
     "dflash": Dflash,
 }
 BATCH = 24
+RELEASE_EVERY = 20
 SHORTEST = 8
 """Fewest answer tokens of a sample that is trained on."""
 MUON_RATE, ADAM_RATE = 1e-2, 2e-3
@@ -158,6 +160,8 @@ class Trainer:
             begun = time.monotonic()
             share = min(1.0, self.spent_s / budget_s)
             self._update(next(data), share)
+            if self.step % RELEASE_EVERY == 0:
+                release()
             self.spent_s += time.monotonic() - begun
             report(Report(self.step, min(1.0, self.spent_s / budget_s), self.loss))
 
