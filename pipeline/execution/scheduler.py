@@ -147,7 +147,9 @@ def run_groups(jobs: Iterable[GroupJob], emit: Callable[[Event], None]) -> None:
     Raises:
         NoNodeError: a group fits on no node.
     """
-    running = {_submit(job): _Delivery(job) for job in jobs}
+    # One task object for all: Ray starts tasks of one kind in the order they were submitted.
+    task = ray.remote(max_retries=0, max_calls=1, num_cpus=0, num_returns="streaming")(run_group)
+    running = {_submit(task, job): _Delivery(job) for job in jobs}
     while running:
         # A second at most, so that a signal to the driver is not kept waiting.
         ready, _ = ray.wait(list(running), num_returns=1, timeout=1.0)
@@ -189,22 +191,14 @@ class _Delivery:
         yield GroupEnded(group=self._job.group.id, log=str(error))
 
 
-def _submit(job: GroupJob) -> Any:
+def _submit(task: Any, job: GroupJob) -> Any:
     needs = _needs(job.group.resources)
     short = {"GPU" if key == "num_gpus" else key: value for key, value in needs.items()}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(all(n.get(key, 0.0) >= value for key, value in short.items()) for n in nodes):
         raise NoNodeError(short, ray.cluster_resources())
     gpus = needs.pop("num_gpus")
-    task = ray.remote(
-        max_retries=0,
-        max_calls=1,
-        num_cpus=0,
-        num_gpus=gpus,
-        resources=needs,
-        num_returns="streaming",
-    )(run_group)
-    return task.remote(job)
+    return task.options(num_gpus=gpus, resources=needs).remote(job)
 
 
 def _needs(resources: Resources) -> dict[str, float]:

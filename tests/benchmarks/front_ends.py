@@ -1,4 +1,4 @@
-"""Which of vLLM's front ends to measure with: `python -m tests.benchmarks.front_ends`
+"""Which of vLLM's front ends to measure with: `python -m tests.benchmarks.front_ends [method=none]`
 
 Three of them run the same prompts on the same model in turn, several rounds, each in a process of
 its own: the synchronous engine stepped by us with its core in the same process (`in_process`), the
@@ -34,7 +34,6 @@ from pipeline.spec import Record, Sampling
 
 RESULT = Path(__file__).parent / "results" / "front_ends.json"
 FRONT_ENDS = ("async", "in_process", "own_process")
-METHODS = ("none", "ngram")
 ROUNDS = 3
 
 
@@ -47,7 +46,14 @@ class Run(Record):
 
 def main() -> None:
     config = read_command_line(
-        ["+sweep=smoke", "dataset=echo", "dataset.limit=8", "measure.max_tokens=32"], lambda: "cpu"
+        [
+            "+sweep=smoke",
+            *(sys.argv[1:] or ["method=none"]),
+            "dataset=echo",
+            "dataset.limit=8",
+            "measure.max_tokens=32",
+        ],
+        lambda: "cpu",
     )
     assert config is not None
     prompts = {d.name: load_prompts(d, config.measure.max_tokens) for d in config.datasets}
