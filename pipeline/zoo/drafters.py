@@ -18,7 +18,7 @@ from pipeline.zoo.storage import sha256_of
 from pipeline.zoo.target import CONFIG, write_json
 
 WEIGHTS = Path(__file__).parent / "weights"
-LAYOUT = "1"
+LAYOUT = "2"
 """Version of the assembled layout; part of every drafter's digest."""
 AUX_LAYERS = (2, 15, 27, 30)
 """Decoder layers whose incoming residual stream the EAGLE3 and DFlash heads read (30: the last
@@ -129,8 +129,6 @@ def drafter_config(method: str, tensors: dict[str, Any]) -> dict[str, Any]:
             "architectures": ["LlamaForCausalLMEagle3"],
             "eagle_aux_hidden_state_layer_ids": list(AUX_LAYERS),
             "num_aux_hidden_states": len(AUX_LAYERS),
-            "fc_norm": True,
-            "norm_output": True,
         }
     layers = 1 + max(int(n.split(".")[1]) for n in tensors if n.startswith("layers."))
     return {

@@ -68,6 +68,17 @@ def test_eagle3_and_dflash_read_the_same_layers_in_their_own_numbering(
     assert mask["embedding"].shape == (HIDDEN,)
 
 
+def test_eagle3_asks_the_engine_for_no_norm_that_was_not_trained(
+    embedding: torch.Tensor, tmp_path: Path, target_folder: Path
+) -> None:
+    folder = assembled("eagle3", embedding, tmp_path, target_folder)
+
+    config = json.loads((folder / "config.json").read_text())
+
+    # Each of these adds weights of one that no loader misses, or feeds back another state.
+    assert not {"fc_norm", "norm_before_fc", "norm_output", "norm_before_residual"} & set(config)
+
+
 def test_the_mtp_twin_is_the_target_with_a_layer_beside_it(
     embedding: torch.Tensor, tmp_path: Path, target_folder: Path
 ) -> None:
