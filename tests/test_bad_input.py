@@ -220,8 +220,8 @@ CASES = (
     bare("an empty list of models", "model=[]", "model", "at least one name"),
     Case(
         "a grid of which nothing is left",
-        ("+sweep=smoke", "model=smollm2-135m", "method=eagle3", "dataset=chat"),
-        ("eagle3", "drafter", "widen"),
+        ("+sweep=smoke", "method=dflash", "sweep.axes.k=[9]", "dataset=chat"),
+        ("K=9", "limit of 7", "widen"),
     ),
     Case(
         "a model for GPUs on a machine without one",
@@ -444,7 +444,9 @@ def run(argv: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         pytest.param([*SMALL, "measure.repeat=1"], ["'repeats'"], id="an unknown key"),
         pytest.param([*SMALL, "measure=null"], ["measure=NAME"], id="a measurement of null"),
         pytest.param([*SMALL, "--no-such-flag"], ["--no-such-flag"], id="an unknown flag"),
-        pytest.param(["+sweep=smoke", "method=eagle3"], ["eagle3"], id="an empty grid"),
+        pytest.param(
+            ["+sweep=smoke", "method=dflash", "sweep.axes.k=9"], ["K=9"], id="an empty grid"
+        ),
     ],
 )
 def test_the_command_ends_with_two_one_line_and_nothing_left_behind(
