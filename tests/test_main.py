@@ -26,6 +26,10 @@ pytestmark = [
 NARROW = ["+sweep=smoke", "dataset.limit=3", "measure.max_tokens=12"]
 
 
+def heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Sweep:
     """One folder in which the command is run, again and again."""
 
@@ -40,6 +44,8 @@ class Sweep:
             stderr=subprocess.STDOUT,
             text=True,
             env={**os.environ, "SWEEP_UNDER_TEST": str(self.folder)},
+            # A test run in the background ignores Ctrl-C, and would have its children do so.
+            preexec_fn=heed_interrupts,
         )
 
     def run(self, *arguments: str) -> tuple[int, str]:

@@ -46,6 +46,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def served(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
@@ -55,6 +59,8 @@ def served(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # A test run in the background ignores Ctrl-C, and would have its children do so.
+        preexec_fn=heed_interrupts,
     )
     try:
         yield process

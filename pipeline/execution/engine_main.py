@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from typing import IO, TYPE_CHECKING
 
 from pipeline.execution.messages import COMMAND, EngineStart, PassDone, Problem, Progress, Ready
@@ -55,9 +56,11 @@ def main() -> None:
         while True:
             engine = _obey(commands.get(), engine, replies)
     except Exception as error:
-        # Told to the worker, then raised, so that the log has the whole of it.
+        # Into the log first: the worker ends this process as soon as it is told.
+        traceback.print_exc()
+        sys.stderr.flush()
         replies.send(Problem(error_type=type(error).__name__, message=str(error)))
-        raise
+        sys.exit(1)
 
 
 def _obey(line: str, engine: Engine | None, replies: Replies) -> Engine:
