@@ -55,7 +55,7 @@ def main() -> None:
     try:
         while True:
             engine = _obey(commands.get(), engine, replies)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever vLLM raises is logged and told
         # Into the log first: the worker ends this process as soon as it is told.
         traceback.print_exc()
         sys.stderr.flush()
