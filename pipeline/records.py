@@ -16,7 +16,6 @@ rename inside the same folder.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -298,9 +297,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def read_lines(path: Path) -> list[JsonValue]:
-    """The JSON values of a JSON Lines file."""
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]

@@ -19,6 +19,7 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_dir
 
+from pipeline.identity import file_digest
 from pipeline.zoo.errors import CacheNotWritableError, NoSpaceError, TamperedFileError
 
 CACHE_VARIABLE = "SPEC_DECODE_PIPELINE_CACHE"
@@ -35,10 +36,7 @@ def cache_folder(cache_dir: Path | None = None) -> Path:
         raise CacheNotWritableError(Path(root), str(error)) from error
 
 
-def sha256_of(path: Path) -> str:
-    """Hex sha256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+sha256_of = file_digest
 
 
 def read_digests(folder: Path) -> dict[str, str] | None:
