@@ -19,6 +19,7 @@ AXES = ("model", "method", "dataset")
 # … and takes one of each of these, of which all but the sweep have a default.
 SINGLE = ("sweep", "platform", "measure", "tracking")
 GROUPS = (*AXES, *SINGLE)
+_NEEDED = ("ray", "output_dir", "dry_run", "retry")
 
 # Flags that Hydra answers by itself, and whether a value follows.
 _SHOW = {
@@ -186,7 +187,7 @@ def _check_form(override: Override) -> None:
             f"'{override.text}' takes a key away and gives it a value",
             remedy=f"write ~{override.key}",
         )
-    if override.prefix == "~" and override.key in (*GROUPS, "ray", "output_dir", "dry_run"):
+    if override.prefix == "~" and override.key in (*GROUPS, *_NEEDED):
         raise CommandLineError(
             f"'{override.text}' takes away what a sweep needs",
             remedy=f"leave it out, or choose another {override.key}",

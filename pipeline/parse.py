@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -62,6 +62,7 @@ class _Root(Record):
     ray: RayTarget
     output_dir: str = Field(min_length=1)
     dry_run: bool
+    retry: Literal["failed", "none"]
 
 
 def parse_axes(sweep: object) -> Axes:
@@ -111,6 +112,7 @@ def parse_sweep(
         ray=parsed.ray,
         output_dir=parsed.output_dir,
         dry_run=parsed.dry_run,
+        retry=parsed.retry,
     )
 
 

@@ -100,11 +100,16 @@ class Counts(Record):
 
 
 class Failure(Record):
-    """Why a cell has no measurement: a class, a sentence, and the end of the engine's log."""
+    """Why a cell has no measurement: a class, a sentence, and the end of the engine's log.
+
+    Attributes:
+        cause: what the log most likely means, and what to do about it; empty where nobody knows.
+    """
 
     kind: str
     message: str
     log_tail: tuple[str, ...] = ()
+    cause: str = ""
 
 
 class EngineContext(Record):
@@ -120,7 +125,13 @@ class EngineContext(Record):
 
 
 class CellRecord(Record):
-    """One cell, durable. Summaries are by metric name; per-repeat values stand beside them."""
+    """One cell, durable. Summaries are by metric name; per-repeat values stand beside them.
+
+    Attributes:
+        role: `opening` and `closing` are a baseline's cells measured again as references.
+        node: where it was tried, also when no engine started there; None in older records.
+        earlier: why earlier attempts in the same start were lost.
+    """
 
     schema_version: Literal[1] = CELL_SCHEMA
     fingerprint: str
@@ -129,7 +140,10 @@ class CellRecord(Record):
     status_reason: str = ""
     start_id: str
     group: str
+    role: Literal["cell", "opening", "closing"] = "cell"
+    node: str | None = None
     attempt: int = 1
+    earlier: tuple[Failure, ...] = ()
     started_at: str
     measured_s: float = 0.0
     context: EngineContext | None = None

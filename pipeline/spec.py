@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
 from pipeline.errors import nearest
+from pipeline.platforms import Assumptions as Assumptions
+from pipeline.platforms import PlatformSpec as PlatformSpec
+from pipeline.platforms import RayTarget as RayTarget
+from pipeline.platforms import Resources as Resources
 from pipeline.values import (
     Counts,
     Drafting,
     EngineArgs,
-    Environment,
     Name,
     Names,
     NonNegativeInt,
@@ -30,17 +27,12 @@ from pipeline.values import (
     PositiveInt,
     PositiveNumber,
 )
+from pipeline.values import Record as Record
 
 T = TypeVar("T")
 # Methods whose drafter has a checkpoint of its own; the others draft from the text or the target.
 SEPARATE_DRAFTERS = ("eagle3", "dflash", "draft_model")
 DRAFTER_KINDS = ("ngram", "mtp", *SEPARATE_DRAFTERS)
-
-
-class Record(BaseModel):
-    """Base of every record: immutable, and an unknown field is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
 # --- models ---------------------------------------------------------------------------------
@@ -68,12 +60,6 @@ class Drafter(Record):
     max_k_reason: str = ""
     engine_args: EngineArgs = Field(default_factory=dict)
     speculative: Drafting = Field(default_factory=dict)
-
-
-class Resources(Record):
-    """What one engine of a model occupies on its node."""
-
-    gpus: NonNegativeInt = 0
 
 
 class ModelSpec(Record):
@@ -194,45 +180,7 @@ class DatasetSpec(Record):
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
 
 
-# --- platform, measurement, tracking, sweep ---------------------------------------------------
-
-
-class Assumptions(Record):
-    """What the time estimate uses before anything was measured; printed as assumptions."""
-
-    engine_start_s: PositiveNumber
-    decode_tok_s: PositiveNumber
-
-
-class PlatformSpec(Record):
-    """The machines: what one node offers, how vLLM is run well there, and how long to wait.
-
-    Attributes:
-        models: the targets that a sweep measures here unless it names its own.
-        engine_core: `in_process` steps vLLM's engine core in the measuring process; `own_process`
-            leaves it in the process vLLM gives it, overlapping scheduling with the device.
-        preload: libraries to preload into the engine, found in the environment's lib folder or by
-            the dynamic linker; one that is missing is left out and recorded.
-        logical_gpus: GPUs to declare to a Ray started here; None lets Ray count them.
-        repeats, max_tokens: how much of every cell a sweep can afford here; `conf/measure` takes
-            them up, and either is changed there.
-        start_deadline_s: the longest an engine may take to get ready.
-        token_deadline_s: the longest a running engine may go without a token before it is ended.
-    """
-
-    name: Name
-    device: Literal["cpu", "cuda"]
-    models: Names
-    engine_core: Literal["in_process", "own_process"]
-    engine_args: EngineArgs = Field(default_factory=dict)
-    env: Environment = Field(default_factory=dict)
-    preload: tuple[str, ...] = ()
-    logical_gpus: NonNegativeInt | None = None
-    repeats: PositiveInt
-    max_tokens: PositiveInt | None
-    start_deadline_s: PositiveNumber
-    token_deadline_s: PositiveNumber
-    assume: Assumptions
+# --- measurement, tracking, sweep -----------------------------------------------------------
 
 
 class Sampling(Record):
@@ -270,12 +218,6 @@ class TrackingSpec(Record):
     uri: str | None = Field(default=None, description="None: SQLite under mlruns/")
 
 
-class RayTarget(Record):
-    """The Ray cluster to use; `address: null` starts a local one and stops it at the end."""
-
-    address: str | None = None
-
-
 class Axes(Record):
     """The grid. `k` is null (each method's own list), one list for all, or a list per method."""
 
@@ -307,3 +249,5 @@ class SweepConfig(Record):
     ray: RayTarget
     output_dir: str = Field(min_length=1)
     dry_run: bool = False
+    # Which recorded cells are measured again: those that are not OK, or none of them.
+    retry: Literal["failed", "none"] = "failed"

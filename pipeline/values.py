@@ -1,4 +1,4 @@
-"""The scalar values that configuration is made of, with the bounds that hold everywhere."""
+"""The base of records, and the scalars of configuration with the bounds that hold everywhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import re
 from functools import partial
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+
+
+class Record(BaseModel):
+    """Base of every record: immutable, and an unknown field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
 
 # Strict, so that `true` or "4" is not taken for a count.
 PositiveInt = Annotated[int, Field(strict=True, gt=0)]

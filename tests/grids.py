@@ -20,6 +20,7 @@ PLATFORM: dict[str, Any] = {
     "max_tokens": None,
     "start_deadline_s": 10,
     "token_deadline_s": 10,
+    "pairing": "interleaved",
     "assume": {"engine_start_s": 1, "decode_tok_s": 10},
 }
 MEASURE: dict[str, Any] = {

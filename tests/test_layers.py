@@ -29,6 +29,7 @@ DOORS = {
 # high above the zoo that the engine is given checkpoints from.
 FLOORS = (
     ("errors", "values", "identity"),
+    ("platforms",),
     ("spec", "locks", "commandline", "mistakes", "grid_errors", "verbs"),
     ("methods", "prompts", "parse", "folders", "zoo", "checkpoints"),
     ("config", "sources"),

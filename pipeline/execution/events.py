@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pipeline.execution.messages import PromptJob
-from pipeline.plan import EngineGroup
+from pipeline.plan import EngineConfig, EngineGroup
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord, PassRecord
 from pipeline.spec import MeasureSpec, ModelSpec, Record
+
+Role = Literal["cells", "opening", "closing"]
 
 
 class TokeniseJob(Record):
@@ -27,7 +31,14 @@ class Tokenised(Record):
 
 
 class GroupJob(Record):
-    """One engine group with everything its task needs; nothing is looked up elsewhere."""
+    """One engine group with everything its task needs; nothing is looked up elsewhere.
+
+    Attributes:
+        role: `opening` and `closing` measure the baseline's cells at the two ends of a node's share
+            of a model, as references for the methods measured between them.
+        companion: the baseline's engine, to be kept resident beside the method's; None for the
+            baseline itself, without a baseline in the sweep, and where platforms pair otherwise.
+    """
 
     sweep: str
     start_id: str
@@ -37,6 +48,8 @@ class GroupJob(Record):
     # False where the driver, on the same machine, holds it for the whole sweep.
     take_machine: bool = True
     attempt: int = 1
+    role: Role = "cells"
+    companion: EngineConfig | None = None
 
 
 class GroupStarting(Record):
