@@ -28,10 +28,11 @@ from pipeline.execution.events import (
     Tokenised,
     TokeniseJob,
 )
+from pipeline.outputs import Outputs, write_atomically
 from pipeline.plan import Plan
 from pipeline.progress import Progress
 from pipeline.prompts import PromptSet
-from pipeline.records import CellRecord, Outputs, StartRecord, write_atomically
+from pipeline.records import CellRecord, StartRecord
 from pipeline.spec import SweepConfig
 from pipeline.tracking import Tracker
 

@@ -1,30 +1,16 @@
-"""What a sweep leaves on disk: the records, where they lie, and how they are written and read.
+"""What a sweep leaves: records of requests, passes, cells and starts of the command.
 
-Disk is the truth. A cell is durable once its record is in place; the requests behind it are written
-first, so that a record never points at nothing. Every write is a temporary file, an fsync and a
-rename inside the same folder.
-
-    outputs/<sweep>/
-      plan.json                         the plan last run
-      cells/<label>.<fingerprint>.json  one record per measured cell
-      requests/<same name>.jsonl        one line per request of that cell
-      prompts/<model>--<dataset>.jsonl  the token ids every method was given
-      logs/<group>.log                  the engine's own log
-      starts/<start>.json               provenance and time split of one start of the command
+Where they lie, and how they are written and read, is `pipeline.outputs`'.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, model_validator
 
-from pipeline.errors import InfrastructureError
-from pipeline.plan import Coordinates, Plan
+from pipeline.plan import Coordinates
+from pipeline.platforms import Pairing
 from pipeline.spec import Record
 
 CELL_SCHEMA: Literal[1] = 1
@@ -33,8 +19,6 @@ CELL_SCHEMA: Literal[1] = 1
 Status = Literal[
     "OK", "NOOP_NOT_CONFIGURED", "NOOP_NO_DRAFTS", "NOOP_NO_ACCEPT", "SUSPECT", "FAILED"
 ]
-
-R = TypeVar("R", bound=Record)
 
 
 class RequestRecord(Record):
@@ -77,6 +61,40 @@ class PassRecord(Record):
     wall_s: float
     requests: tuple[RequestRecord, ...]
     counters: CounterDelta | None
+
+
+class RescoredOutput(Record):
+    """One output as the plain engine scores it, token by token.
+
+    Attributes:
+        gaps: largest log-probability at the token's position less the token's own, in nats.
+        logprobs: the token's own log-probability, in nats.
+    """
+
+    prompt_id: str
+    repeat: int
+    gaps: tuple[Annotated[float, Field(ge=0)], ...]
+    logprobs: tuple[float, ...]
+
+    @model_validator(mode="after")
+    def _aligned(self) -> RescoredOutput:
+        if len(self.gaps) != len(self.logprobs):
+            raise ValueError("every token needs both a gap and a log-probability")
+        return self
+
+
+class PromptCost(Record):
+    """What one answer cost per token after its first chunk; None where it has no later token.
+
+    Attributes:
+        decode_s: seconds per token, on the engine's clocks.
+        steps: verification steps per token.
+    """
+
+    prompt_id: str
+    repeat: int
+    decode_s: float | None
+    steps: float | None
 
 
 class Summary(Record):
@@ -124,6 +142,22 @@ class EngineContext(Record):
     serve_command: str
 
 
+class Companion(Record):
+    """The baseline that a cell's prompts alternated with, measured by an engine of its own.
+
+    Attributes:
+        fingerprint: of the baseline's own cell in the same grid.
+        metrics: as of a cell.
+    """
+
+    fingerprint: str
+    status: Status
+    status_reason: str = ""
+    counts: Counts
+    metrics: dict[str, Summary]
+    costs: tuple[PromptCost, ...]
+
+
 class CellRecord(Record):
     """One cell, durable. Summaries are by metric name; per-repeat values stand beside them.
 
@@ -131,6 +165,8 @@ class CellRecord(Record):
         role: `opening` and `closing` are a baseline's cells measured again as references.
         node: where it was tried, also when no engine started there; None in older records.
         earlier: why earlier attempts in the same start were lost.
+        pairing: how the baseline was brought close in time; None for a baseline's own cell.
+        companion: the baseline's side of an interleaved measurement.
     """
 
     schema_version: Literal[1] = CELL_SCHEMA
@@ -150,6 +186,9 @@ class CellRecord(Record):
     counts: Counts | None = None
     metrics: dict[str, Summary] = Field(default_factory=dict)
     per_repeat: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    costs: tuple[PromptCost, ...] = ()
+    pairing: Pairing | None = None
+    companion: Companion | None = None
     failure: Failure | None = None
 
 
@@ -182,132 +221,3 @@ class StartRecord(Record):
     engine_starts: int = 0
     split: TimeSplit | None = None
     driver_peak_bytes: int | None = None
-
-
-class RecordError(InfrastructureError):
-    """A record on disk that cannot be read as what it should be."""
-
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(
-            problem, where=str(path), remedy="move it away and start the same command again"
-        )
-
-
-class WriteError(InfrastructureError):
-    """A record that the disk did not take."""
-
-    def __init__(self, path: Path, error: OSError) -> None:
-        super().__init__(
-            f"it cannot be written ({error.strerror})",
-            where=str(path),
-            remedy="make room or correct the folder's rights, and start the same command again",
-        )
-
-
-class Outputs:
-    """The folder of one sweep. The driver alone writes to it."""
-
-    def __init__(self, root: Path, sweep: str) -> None:
-        self.folder = root / sweep
-
-    def write_plan(self, plan: Plan) -> None:
-        """Replace `plan.json`."""
-        write_atomically(self.folder / "plan.json", plan.model_dump_json(indent=1))
-
-    def write_start(self, start: StartRecord) -> None:
-        """Write or replace the record of one start of the command."""
-        path = self.folder / "starts" / f"{start.start_id}.json"
-        write_atomically(path, start.model_dump_json(indent=1))
-
-    def write_cell(self, record: CellRecord, passes: Iterable[PassRecord]) -> None:
-        """Make a cell durable: its requests first, then its record."""
-        name = cell_name(record)
-        lines = [r.model_dump_json() for p in passes for r in p.requests]
-        if lines:
-            write_atomically(self.folder / "requests" / f"{name}.jsonl", "\n".join(lines) + "\n")
-        write_atomically(self.folder / "cells" / f"{name}.json", record.model_dump_json(indent=1))
-
-    def cells(self) -> tuple[CellRecord, ...]:
-        """Every cell record of this sweep, those of earlier plans included.
-
-        Raises:
-            RecordError: a file is not a cell record of this schema.
-        """
-        return tuple(read(path, CellRecord) for path in self._files("cells"))
-
-    def starts(self) -> tuple[StartRecord, ...]:
-        """The records of all starts, oldest first."""
-        return tuple(read(path, StartRecord) for path in self._files("starts"))
-
-    def _files(self, kind: str) -> list[Path]:
-        folder = self.folder / kind
-        try:
-            if folder.exists() and not folder.is_dir():
-                raise RecordError(folder, "it is not a folder")
-        except OSError as error:
-            raise RecordError(folder, f"it cannot be read ({error.strerror})") from error
-        return sorted(folder.glob("*.json"))
-
-    def requests(self, record: CellRecord) -> tuple[RequestRecord, ...]:
-        """The requests behind a cell, in the order they were measured; empty for a failed cell."""
-        path = self.folder / "requests" / f"{cell_name(record)}.jsonl"
-        if not path.is_file():
-            return ()
-        with path.open(encoding="utf-8") as file:
-            return tuple(RequestRecord.model_validate_json(line) for line in file)
-
-    def log_path(self, group: str) -> Path:
-        """Where the engine of a group logs to."""
-        return self.folder / "logs" / f"{group}.log"
-
-
-def cell_name(record: CellRecord) -> str:
-    """A file name a person can read; the identity is the fingerprint inside the record."""
-    return f"{record.at.label.replace('/', '--')}.{record.fingerprint[:12]}"
-
-
-def read(path: Path, kind: type[R]) -> R:
-    """Read one record from a JSON file.
-
-    Raises:
-        RecordError: the file is torn, of another schema, or not such a record.
-    """
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise RecordError(path, f"it cannot be read ({error.strerror})") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = "".join(f"{part}: " for part in first["loc"])
-        raise RecordError(path, f"it is not a {kind.__name__} ({where}{first['msg']})") from error
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader, now or after a crash, sees all of it or the one before.
-
-    Raises:
-        WriteError: the disk is full, or the place cannot be written to.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise WriteError(path, error) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

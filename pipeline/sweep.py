@@ -12,10 +12,11 @@ from pipeline.driver import Driver
 from pipeline.errors import EXIT_OK, InfrastructureError, InputError
 from pipeline.estimate import estimate
 from pipeline.locks import held
+from pipeline.outputs import Outputs, RecordError
 from pipeline.plan import make_plan
 from pipeline.prompts import load_prompts
 from pipeline.provenance import new_start
-from pipeline.records import CellRecord, Outputs, RecordError
+from pipeline.records import CellRecord
 from pipeline.sources import identity, identity_for_show
 from pipeline.spec import SweepConfig
 from pipeline.tracking import Tracker, store_uri

@@ -15,7 +15,8 @@ import psutil
 import pytest
 from mlflow.tracking import MlflowClient
 
-from pipeline.records import CellRecord, Outputs
+from pipeline.outputs import Outputs, cell_name
+from pipeline.records import CellRecord
 
 pytestmark = [
     pytest.mark.engine,
@@ -147,7 +148,7 @@ def test_each_record_tells_how_to_serve_what_it_measured(finished: str, echo: Sw
 def test_requests_prompts_log_and_provenance_are_kept(finished: str, echo: Sweep) -> None:
     outputs = Outputs(echo.folder / "outputs", "smoke")
     for record in outputs.cells():
-        assert len(outputs.requests(record)) == 3
+        assert len(outputs.requests(cell_name(record))) == 3
         assert "vllm" in outputs.log_path(record.group).read_text().lower()
     prompts = (outputs.folder / "prompts" / "smollm2-135m--echo.jsonl").read_text().splitlines()
     assert all(json.loads(line)["token_ids"] for line in prompts)

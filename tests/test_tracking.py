@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import EXIT_BAD_CONFIG, EXIT_NO_INFRASTRUCTURE, EXIT_OK, InputError
-from pipeline.records import Outputs
+from pipeline.outputs import Outputs
 from pipeline.tracking import Tracker, TrackingError, address
 from pipeline.tracking.__main__ import USAGE, main
 from tests.factories import cell_record, coordinates, failed_record, one_pass, plan, start_record

@@ -18,7 +18,7 @@ import pytest
 
 from pipeline import ui
 from pipeline.errors import EXIT_BAD_CONFIG, EXIT_NO_INFRASTRUCTURE, EXIT_OK
-from pipeline.records import Outputs
+from pipeline.outputs import Outputs
 from pipeline.tracking import Tracker
 from tests.factories import cell_record, start_record
 

@@ -16,7 +16,6 @@ from scipy.stats import binomtest
 
 from pipeline.analysis.rescoring import (
     NEAR_TIE_NAT,
-    RescoredOutput,
     WidestGap,
     likelihoods,
     tokens,
@@ -24,6 +23,7 @@ from pipeline.analysis.rescoring import (
     widest_gap,
 )
 from pipeline.analysis.statistics import Interval, Rule, mean_interval
+from pipeline.records import RescoredOutput
 from pipeline.spec import Record
 
 # A gap this many times the floor's largest is no rounding: some token was not verified.

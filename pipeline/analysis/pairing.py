@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import Literal
 
 from pydantic import Field
 
 from pipeline.analysis.statistics import Costs, Rule, estimate, mean_ratio, midpoint
+from pipeline.platforms import Pairing
 from pipeline.records import Status
 from pipeline.spec import Record
-
-Pairing = Literal["interleaved", "bracketed"]
 
 # Chance of refusing one side of a bracket for a drift that was luck.
 FALSE_DRIFT = 0.01

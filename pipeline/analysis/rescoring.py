@@ -10,36 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import itemgetter
 from statistics import fmean
-from typing import Annotated
 
-from pydantic import Field, model_validator
-
+from pipeline.records import RescoredOutput
 from pipeline.spec import Record
 
 # A gap below this is a near-tie that other kernels may flip.
 NEAR_TIE_NAT = 0.1
-
-Gap = Annotated[float, Field(ge=0)]
-
-
-class RescoredOutput(Record):
-    """One output as the plain engine scores it, token by token.
-
-    Attributes:
-        gaps: largest log-probability at the token's position less the token's own, in nats.
-        logprobs: the token's own log-probability, in nats.
-    """
-
-    prompt_id: str
-    repeat: int
-    gaps: tuple[Gap, ...]
-    logprobs: tuple[float, ...]
-
-    @model_validator(mode="after")
-    def _aligned(self) -> RescoredOutput:
-        if len(self.gaps) != len(self.logprobs):
-            raise ValueError("every token needs both a gap and a log-probability")
-        return self
 
 
 class WidestGap(Record):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 
-from pipeline.records import PassRecord, RequestRecord, Summary
+from pipeline.records import PassRecord, PromptCost, RequestRecord, Summary
 
 PEAK_WINDOW_S = 1.0
 
@@ -41,6 +41,26 @@ def decode_s_per_token(request: RequestRecord) -> float | None:
     if tokens <= 0 or request.chunk_s[-1] <= request.chunk_s[0]:
         return None
     return (request.chunk_s[-1] - request.chunk_s[0]) / tokens
+
+
+def steps_per_token(request: RequestRecord) -> float | None:
+    """Verification steps per token after the first chunk: the inverse of tokens per step."""
+    tokens = sum(request.chunk_tokens[1:])
+    return (len(request.chunk_tokens) - 1) / tokens if tokens > 0 else None
+
+
+def prompt_costs(passes: Iterable[PassRecord]) -> tuple[PromptCost, ...]:
+    """What each answer cost: the values that comparisons are made of."""
+    return tuple(
+        PromptCost(
+            prompt_id=r.prompt_id,
+            repeat=one.repeat,
+            decode_s=decode_s_per_token(r),
+            steps=steps_per_token(r),
+        )
+        for one in passes
+        for r in one.requests
+    )
 
 
 def e2e_s_per_token(request: RequestRecord) -> float | None:

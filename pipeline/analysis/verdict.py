@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from math import log
 from typing import Literal
 
-from pipeline.analysis.pairing import Pair, Pairing, drift, reference, why_incomparable
+from pipeline.analysis.pairing import Pair, drift, reference, why_incomparable
 from pipeline.analysis.statistics import Estimate, Rule, estimate, holm
 from pipeline.analysis.wording import describe, excludes_one, too_little, unsteady
+from pipeline.platforms import Pairing
 from pipeline.spec import Record
 
 Verdict = Literal["better", "worse", "no change", "unstable", "no baseline", "not comparable"]

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from math import floor, log10
+
 from pipeline.analysis.statistics import Estimate, Rule
+
+
+def span(found: Estimate) -> str:
+    """`1.42 (1.36 to 1.49)`: a ratio with its interval, no more digits than that justifies."""
+    if found.low is None or found.high is None:
+        return f"{found.ratio:.1f} (no interval)"
+    digits = decimals((found.high - found.low) / 2)
+    return f"{found.ratio:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+
+
+def decimals(uncertainty: float, most: int = 2) -> int:
+    """Decimals a number may be told with: one whose last digit is about a third of its uncertainty
+    or more, so that rounding does not move the end of an interval across 1 unseen.
+    """
+    return most if uncertainty <= 0 else max(0, min(most, -floor(log10(uncertainty / 3))))
 
 
 def describe(found: Estimate, rule: Rule, quantity: str) -> str:
@@ -10,9 +27,10 @@ def describe(found: Estimate, rule: Rule, quantity: str) -> str:
     sample = f"{found.prompts} prompts x {found.repeats} repeat{'s' * (found.repeats > 1)}"
     if found.low is None or found.high is None:
         return f"{quantity} is {found.ratio:.2f} times the baseline's ({sample}, no interval)"
+    digits = decimals((found.high - found.low) / 2)
     return (
-        f"{quantity} is {found.ratio:.2f} times the baseline's"
-        f" ({rule.confidence:.0%} interval {found.low:.2f} to {found.high:.2f}, {sample})"
+        f"{quantity} is {found.ratio:.{digits}f} times the baseline's ({rule.confidence:.0%}"
+        f" interval {found.low:.{digits}f} to {found.high:.{digits}f}, {sample})"
     )
 
 

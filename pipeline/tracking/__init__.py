@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pipeline.console import table_markdown
 from pipeline.errors import InfrastructureError, InputError
-from pipeline.records import CellRecord, Outputs, StartRecord
+from pipeline.outputs import Outputs
+from pipeline.records import CellRecord, StartRecord
 from pipeline.tracking.address import default_root, shown, store_uri
 from pipeline.tracking.store import Store
 

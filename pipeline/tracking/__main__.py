@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.errors import EXIT_OK, InputError, PipelineError
-from pipeline.records import Outputs
+from pipeline.outputs import Outputs
 from pipeline.tracking import replay, store_uri
 from pipeline.tracking.address import shown
 from pipeline.verbs import options

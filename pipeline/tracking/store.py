@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.records import CellRecord, Outputs, StartRecord, cell_name
+from pipeline.outputs import Outputs, cell_name
+from pipeline.records import CellRecord, StartRecord
 from pipeline.tracking import runs
 from pipeline.tracking.address import is_server, probe
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pipeline.analysis.losslessness import agreement, check_greedy, check_sampled
-from pipeline.analysis.rescoring import RescoredOutput
 from pipeline.analysis.statistics import Rule
+from pipeline.records import RescoredOutput
 
 RULE = Rule(resamples=999)
 

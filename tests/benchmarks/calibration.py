@@ -20,7 +20,7 @@ from pipeline.analysis.pairing import Pairing
 from pipeline.analysis.statistics import Rule
 from pipeline.analysis.verdict import Comparison, compare
 from pipeline.analysis.wording import excludes_one
-from pipeline.records import write_atomically
+from pipeline.outputs import write_atomically
 from pipeline.spec import Record
 from tests.benchmarks.simulated import SimulatedNoise, simulated_pair
 

@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 
 from pipeline.config import read_command_line
+from pipeline.outputs import Outputs, read
 from pipeline.plan import Plan, make_plan
 from pipeline.prompts import load_prompts
-from pipeline.records import Outputs, StartRecord, read
+from pipeline.records import StartRecord
 from pipeline.sources import identity
 
 RESULT = Path(__file__).parent / "results" / "costs.json"

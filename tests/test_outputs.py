@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import EXIT_NO_INFRASTRUCTURE
-from pipeline.records import CellRecord, Outputs, RecordError, cell_name, read, write_atomically
+from pipeline.outputs import Outputs, RecordError, cell_name, read, write_atomically
+from pipeline.records import CellRecord
 from tests.factories import cell_record, coordinates, failed_record, one_pass, plan, start_record
 
 
@@ -19,13 +20,13 @@ def test_a_cell_comes_back_as_it_was_written_with_its_requests(outputs: Outputs)
     record = cell_record()
     outputs.write_cell(record, [one_pass()])
     assert outputs.cells() == (record,)
-    assert outputs.requests(record) == one_pass().requests
+    assert outputs.requests(cell_name(record)) == one_pass().requests
 
 
 def test_a_failed_cell_has_a_record_and_no_requests(outputs: Outputs) -> None:
     outputs.write_cell(failed_record(), [])
     assert [r.status for r in outputs.cells()] == ["FAILED"]
-    assert outputs.requests(failed_record()) == ()
+    assert outputs.requests(cell_name(failed_record())) == ()
 
 
 def test_measuring_a_cell_again_replaces_its_record(outputs: Outputs) -> None:

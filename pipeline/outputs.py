@@ -1,0 +1,206 @@
+"""A sweep's folder on disk, which is the truth: where each record lies, how it is written and read.
+
+A cell is durable once its record is in place; the requests behind it are written first, so that a
+record never points at nothing. Every write is a temporary file, an fsync and a rename inside the
+same folder.
+
+    outputs/<sweep>/
+      plan.json                         the plan last run
+      cells/<label>.<fingerprint>.json  one record per measured cell
+      requests/<same name>.jsonl        one line per request of that cell
+      requests/<same name>.companion.jsonl  the same of the baseline it was interleaved with
+      rescored/<same names>.jsonl       those outputs as the plain engine scores them
+      references/<name>.<start>.<node>.<role>.json  baselines that bracket a node's cells
+      prompts/<model>--<dataset>.jsonl  the token ids every method was given
+      logs/<group>.log                  the engine's own log
+      starts/<start>.json               provenance and time split of one start of the command
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from pipeline.errors import InfrastructureError
+from pipeline.plan import Plan
+from pipeline.records import (
+    CellRecord,
+    PassRecord,
+    RequestRecord,
+    RescoredOutput,
+    StartRecord,
+)
+from pipeline.spec import Record
+
+R = TypeVar("R", bound=Record)
+
+
+class RecordError(InfrastructureError):
+    """A record on disk that cannot be read as what it should be."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            problem, where=str(path), remedy="move it away and start the same command again"
+        )
+
+
+class WriteError(InfrastructureError):
+    """A record that the disk did not take."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            f"it cannot be written ({error.strerror})",
+            where=str(path),
+            remedy="make room or correct the folder's rights, and start the same command again",
+        )
+
+
+class Outputs:
+    """The folder of one sweep. The driver alone writes to it."""
+
+    def __init__(self, root: Path, sweep: str) -> None:
+        self.folder = root / sweep
+
+    def write_plan(self, plan: Plan) -> None:
+        """Replace `plan.json`."""
+        write_atomically(self.folder / "plan.json", plan.model_dump_json(indent=1))
+
+    def write_start(self, start: StartRecord) -> None:
+        """Write or replace the record of one start of the command."""
+        path = self.folder / "starts" / f"{start.start_id}.json"
+        write_atomically(path, start.model_dump_json(indent=1))
+
+    def write_cell(
+        self,
+        record: CellRecord,
+        passes: Iterable[PassRecord],
+        companion: Iterable[PassRecord] = (),
+    ) -> None:
+        """Make a cell, or a reference, durable: its requests first, then its record.
+
+        Args:
+            companion: the passes of the baseline that it was interleaved with.
+        """
+        for name, side in ((cell_name(record), passes), (companion_name(record), companion)):
+            self._write_lines("requests", name, [r for p in side for r in p.requests])
+        folder = "cells" if record.role == "cell" else "references"
+        path = self.folder / folder / f"{cell_name(record)}.json"
+        write_atomically(path, record.model_dump_json(indent=1))
+
+    def write_rescored(self, name: str, outputs: Iterable[RescoredOutput]) -> None:
+        """Keep how the plain engine scores the outputs that lie under a name in `requests/`."""
+        self._write_lines("rescored", name, outputs)
+
+    def _write_lines(self, folder: str, name: str, records: Iterable[Record]) -> None:
+        lines = [record.model_dump_json() for record in records]
+        if lines:
+            write_atomically(self.folder / folder / f"{name}.jsonl", "\n".join(lines) + "\n")
+
+    def cells(self) -> tuple[CellRecord, ...]:
+        """Every cell record of this sweep, those of earlier plans included.
+
+        Raises:
+            RecordError: a file is not a cell record of this schema.
+        """
+        return tuple(read(path, CellRecord) for path in self._files("cells"))
+
+    def starts(self) -> tuple[StartRecord, ...]:
+        """The records of all starts, oldest first."""
+        return tuple(read(path, StartRecord) for path in self._files("starts"))
+
+    def _files(self, kind: str) -> list[Path]:
+        folder = self.folder / kind
+        try:
+            if folder.exists() and not folder.is_dir():
+                raise RecordError(folder, "it is not a folder")
+        except OSError as error:
+            raise RecordError(folder, f"it cannot be read ({error.strerror})") from error
+        return sorted(folder.glob("*.json"))
+
+    def references(self) -> tuple[CellRecord, ...]:
+        """The baselines that bracket other cells, of all starts and nodes."""
+        return tuple(read(path, CellRecord) for path in self._files("references"))
+
+    def requests(self, name: str) -> tuple[RequestRecord, ...]:
+        """The requests under a name, in the order they were measured; none for a failed cell."""
+        return self._lines("requests", name, RequestRecord)
+
+    def rescored(self, name: str) -> tuple[RescoredOutput, ...]:
+        """The same outputs as the plain engine scores them; empty where none were rescored."""
+        return self._lines("rescored", name, RescoredOutput)
+
+    def _lines(self, folder: str, name: str, kind: type[R]) -> tuple[R, ...]:
+        path = self.folder / folder / f"{name}.jsonl"
+        if not path.is_file():
+            return ()
+        with path.open(encoding="utf-8") as file:
+            return tuple(kind.model_validate_json(line) for line in file)
+
+    def log_path(self, group: str) -> Path:
+        """Where the engine of a group logs to."""
+        return self.folder / "logs" / f"{group}.log"
+
+
+def cell_name(record: CellRecord) -> str:
+    """A file name a person can read; the identity is the fingerprint inside the record."""
+    name = f"{record.at.label.replace('/', '--')}.{record.fingerprint[:12]}"
+    if record.role == "cell":
+        return name
+    return f"{name}.{record.start_id}.{record.node}.{record.role}"
+
+
+def companion_name(record: CellRecord) -> str:
+    """The name under which the baseline lies that a cell was interleaved with."""
+    return f"{cell_name(record)}.companion"
+
+
+def read(path: Path, kind: type[R]) -> R:
+    """Read one record from a JSON file.
+
+    Raises:
+        RecordError: the file is torn, of another schema, or not such a record.
+    """
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RecordError(path, f"it cannot be read ({error.strerror})") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f"{part}: " for part in first["loc"])
+        raise RecordError(path, f"it is not a {kind.__name__} ({where}{first['msg']})") from error
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a reader, now or after a crash, sees all of it or the one before.
+
+    Raises:
+        WriteError: the disk is full, or the place cannot be written to.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise WriteError(path, error) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
