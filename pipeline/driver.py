@@ -24,6 +24,7 @@ from pipeline.execution.events import (
     GroupEnded,
     GroupJob,
     GroupStarting,
+    Rescored,
     StartDone,
     Tokenised,
     TokeniseJob,
@@ -66,6 +67,7 @@ class Driver:
         self._tracker, self._began = tracker, began
         self._starts: list[tuple[float, float]] = []
         self._generation: list[tuple[float, float]] = []
+        self._engines = 0
         self._untracked: list[CellRecord] = []
         self._taken_up = False
 
@@ -152,15 +154,19 @@ class Driver:
             self._track()
         elif isinstance(event, StartDone):
             self._starts.append(event.interval)
+            self._engines += event.engines
             # Written again, whole, when the group ends; this is what an interrupted one leaves.
             write_atomically(self._outputs.log_path(event.group), event.log)
             if event.ready:
                 shown.ready(event.group, event.interval[1] - event.interval[0])
         elif isinstance(event, CellDone):
-            self._outputs.write_cell(event.record, event.passes)
+            self._outputs.write_cell(event.record, event.passes, event.companion)
             self._generation.append(event.interval)
             self._untracked.append(event.record)
             shown.cell(event.record)
+        elif isinstance(event, Rescored):
+            self._outputs.write_rescored(event.name, event.outputs)
+            self._generation.append(event.interval)
         elif isinstance(event, GroupEnded):
             write_atomically(self._outputs.log_path(event.group), event.log)
 
@@ -187,7 +193,7 @@ class Driver:
         self._start = self._start.model_copy(
             update={
                 "outcome": outcome,
-                "engine_starts": len(self._starts),
+                "engine_starts": self._engines,
                 "split": times,
                 "driver_peak_bytes": host.peak_memory_bytes(),
             }

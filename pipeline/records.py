@@ -146,11 +146,9 @@ class Companion(Record):
     """The baseline that a cell's prompts alternated with, measured by an engine of its own.
 
     Attributes:
-        fingerprint: of the baseline's own cell in the same grid.
         metrics: as of a cell.
     """
 
-    fingerprint: str
     status: Status
     status_reason: str = ""
     counts: Counts

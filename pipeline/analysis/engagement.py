@@ -49,6 +49,22 @@ def judge(kind: str, k: int, passes: Sequence[PassRecord]) -> Judgement:
     return _judge_matching(counts) if kind in MATCHING else _judge_drafter(kind, counts)
 
 
+def probe(kind: str, k: int, warm_up: PassRecord) -> Judgement | None:
+    """What the warm-up already shows to be wrong with a drafter; None where nothing does.
+
+    It drafts too little to judge acceptance by, but whether anything drafts is seen.
+    """
+    if kind == BASELINE:
+        status, reason = _judge_baseline([warm_up])
+    elif not counted(warm_up) or next(_inconsistencies([warm_up], k), None):
+        status, reason = judge(kind, k, [warm_up])
+    elif kind in MATCHING or count([warm_up], k).drafts:
+        return None
+    else:
+        status, reason = _judge_drafter(kind, count([warm_up], k))
+    return None if status == "OK" else (status, reason)
+
+
 def _judge_baseline(passes: Sequence[PassRecord]) -> Judgement:
     drafting = [p.repeat for p in passes if p.counters or any(r.drafted for r in p.requests)]
     if not drafting:

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
 import vllm
 from vllm import SamplingParams
 from vllm.engine.arg_utils import EngineArgs
+from vllm.logprobs import Logprob
 from vllm.outputs import RequestOutput
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.metrics.reader import Counter, Vector
 
-from pipeline.execution.messages import EngineStart, PassJob, PromptJob
-from pipeline.records import CounterDelta, PassRecord, RequestRecord
+from pipeline.execution.messages import EngineStart, Output, PassJob, PromptJob, ScoreJob
+from pipeline.records import CounterDelta, PassRecord, RequestRecord, RescoredOutput
 
 _SERIES = "vllm:spec_decode_"
 # vLLM after 0.28 tells each request's accepted and drafted tokens step by step.
@@ -78,6 +79,44 @@ class Engine:
             wall_s=wall,
             requests=tuple(trace.record(job.repeat) for trace in finished),
             counters=_delta(before, self._counters()),
+        )
+
+    def score(self, job: ScoreJob, tell: Callable[[int], None]) -> tuple[RescoredOutput, ...]:
+        """Give each output back as a prompt and read off how likely its tokens are.
+
+        One at a time: the logits of a prompt take vocabulary x tokens x 4 bytes.
+        """
+        scored = []
+        for number, output in enumerate(job.outputs, 1):
+            scored.append(self._score(output))
+            tell(number)
+        return tuple(scored)
+
+    def _score(self, output: Output) -> RescoredOutput:
+        # One more token has to fit, since an engine puts out at least one.
+        room = self._engine.model_config.max_model_len - 1
+        tokens = (*output.prompt_token_ids, *output.output_token_ids)[:room]
+        # Asking for the likeliest token gives it and the one that stands there.
+        params = SamplingParams(
+            temperature=0.0,
+            max_tokens=1,
+            prompt_logprobs=1,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        self._engine.add_request("score", {"prompt_token_ids": list(tokens)}, params)
+        done: list[RequestOutput] = []
+        while not (done and done[-1].finished):
+            done += self._engine.step()
+        own = slice(len(output.prompt_token_ids), None)
+        found = [
+            _scored(at, token)
+            for at, token in zip((done[-1].prompt_logprobs or [])[own], tokens[own], strict=True)
+        ]
+        return RescoredOutput(
+            prompt_id=output.prompt_id,
+            repeat=output.repeat,
+            gaps=tuple(gap for gap, _ in found),
+            logprobs=tuple(logprob for _, logprob in found),
         )
 
     def _submit(self, prompt: PromptJob, job: PassJob, began: float) -> _Trace:
@@ -171,6 +210,13 @@ class _Trace:
             drafted=self.drafted,
             accepted=self.accepted,
         )
+
+
+def _scored(at: Mapping[int, Logprob] | None, token: int) -> tuple[float, float]:
+    """How far a token is below the likeliest one, and its own log-probability, in nats."""
+    assert at is not None, "only a prompt's first token has no log-probability"
+    own = at[token].logprob
+    return round(max(one.logprob for one in at.values()) - own, 6), round(own, 6)
 
 
 def _added(one: list[int], other: list[int]) -> list[int]:

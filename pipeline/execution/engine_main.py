@@ -17,7 +17,16 @@ import time
 import traceback
 from typing import IO, TYPE_CHECKING
 
-from pipeline.execution.messages import COMMAND, EngineStart, PassDone, Problem, Progress, Ready
+from pipeline.execution.messages import (
+    COMMAND,
+    EngineStart,
+    PassDone,
+    Problem,
+    Progress,
+    Ready,
+    Scored,
+    ScoreJob,
+)
 from pipeline.spec import Record
 
 if TYPE_CHECKING:
@@ -70,8 +79,11 @@ def _obey(line: str, engine: Engine | None, replies: Replies) -> Engine:
     if isinstance(command, EngineStart):
         engine = Engine(command)
         replies.send(Ready(vllm_version=engine.version))
+        return engine
+    assert engine is not None, "work was asked for before the engine was started"
+    if isinstance(command, ScoreJob):
+        replies.send(Scored(outputs=engine.score(command, replies.progress)))
     else:
-        assert engine is not None, "a pass was asked for before the engine was started"
         replies.send(PassDone(record=engine.run(command, replies.progress)))
     return engine
 

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -22,15 +23,19 @@ import psutil
 from pipeline.errors import InfrastructureError
 from pipeline.execution.messages import (
     REPLY,
+    Answer,
     EngineStart,
+    Output,
     PassDone,
     PassJob,
     Problem,
     Progress,
     Ready,
+    Scored,
+    ScoreJob,
 )
 from pipeline.plan import EngineConfig
-from pipeline.records import PassRecord
+from pipeline.records import PassRecord, RescoredOutput
 from pipeline.spec import Record
 
 # In the environment of every process of an engine, so that leftovers can be told from others' work.
@@ -132,6 +137,17 @@ class EngineProcess:
         assert isinstance(reply, PassDone)
         return reply.record
 
+    def score(self, outputs: Sequence[Output]) -> tuple[RescoredOutput, ...]:
+        """How this engine scores each token of some outputs; asked of one without a drafter.
+
+        Raises:
+            EngineError: as `run` does.
+        """
+        self._send(ScoreJob(outputs=tuple(outputs)))
+        reply = self._answer(self._config.token_deadline_s, starting=False)
+        assert isinstance(reply, Scored)
+        return reply.outputs
+
     def stop(self) -> None:
         """End the process and everything in its session; safe to call twice."""
         group = self._process.pid
@@ -165,7 +181,7 @@ class EngineProcess:
         except BrokenPipeError:
             pass  # it died; the wait for its answer says how
 
-    def _answer(self, seconds: float, *, starting: bool) -> Ready | PassDone:
+    def _answer(self, seconds: float, *, starting: bool) -> Answer:
         """Wait for the answer to a command; every new token extends the deadline."""
         deadline, tokens = time.monotonic() + seconds, 0
         while True:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pipeline.execution.messages import PromptJob
+from pipeline.execution.messages import Output, PromptJob
 from pipeline.plan import EngineConfig, EngineGroup
 from pipeline.prompts import PromptSet
-from pipeline.records import CellRecord, PassRecord
+from pipeline.records import CellRecord, PassRecord, RescoredOutput
 from pipeline.spec import MeasureSpec, ModelSpec, Record
 
 Role = Literal["cells", "opening", "closing"]
@@ -30,6 +30,13 @@ class Tokenised(Record):
     error: str | None = None
 
 
+class RescoreJob(Record):
+    """Outputs of another group to be scored by this one's engine, and the name they lie under."""
+
+    name: str
+    outputs: tuple[Output, ...]
+
+
 class GroupJob(Record):
     """One engine group with everything its task needs; nothing is looked up elsewhere.
 
@@ -38,6 +45,7 @@ class GroupJob(Record):
             of a model, as references for the methods measured between them.
         companion: the baseline's engine, to be kept resident beside the method's; None for the
             baseline itself, without a baseline in the sweep, and where platforms pair otherwise.
+        rescore: what a closing baseline scores of the methods measured before it.
     """
 
     sweep: str
@@ -50,6 +58,7 @@ class GroupJob(Record):
     attempt: int = 1
     role: Role = "cells"
     companion: EngineConfig | None = None
+    rescore: tuple[RescoreJob, ...] = ()
 
 
 class GroupStarting(Record):
@@ -60,19 +69,33 @@ class GroupStarting(Record):
 
 
 class StartDone(Record):
-    """An engine start is over, well or not; its wall-clock seconds, and what it logged by then."""
+    """A group's engines started, well or not; wall-clock seconds, and what they logged by then."""
 
     group: str
+    engines: int
     interval: tuple[float, float]
     ready: bool
     log: str
 
 
 class CellDone(Record):
-    """A cell's record, with its passes; wall-clock seconds of its generation, warm-up included."""
+    """A cell's record, with its passes; wall-clock seconds of its generation, warm-up included.
+
+    Attributes:
+        companion: the passes of the baseline that it was interleaved with.
+    """
 
     record: CellRecord
     passes: tuple[PassRecord, ...]
+    companion: tuple[PassRecord, ...] = ()
+    interval: tuple[float, float]
+
+
+class Rescored(Record):
+    """Outputs as the plain engine scores them, by the name their requests lie under."""
+
+    name: str
+    outputs: tuple[RescoredOutput, ...]
     interval: tuple[float, float]
 
 
@@ -83,4 +106,4 @@ class GroupEnded(Record):
     log: str
 
 
-Event = GroupStarting | StartDone | CellDone | GroupEnded
+Event = GroupStarting | StartDone | CellDone | Rescored | GroupEnded

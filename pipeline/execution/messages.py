@@ -1,8 +1,8 @@
 """What passes between a worker and its engine process: one JSON record a line, both ways.
 
-The worker sends `EngineStart` once, then `PassJob`s, and closes the pipe to end the engine. The
-engine answers `Ready`, then for each job any number of `Progress` and one `PassDone`; a `Problem`
-instead of an answer says in one sentence what vLLM raised.
+The worker sends `EngineStart` once, then jobs, and closes the pipe to end the engine. The engine
+answers `Ready`, then each job with any number of `Progress` and one `PassDone` or `Scored`; a
+`Problem` instead of an answer says in one sentence what vLLM raised.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from pipeline.records import PassRecord
+from pipeline.records import PassRecord, RescoredOutput
 from pipeline.spec import Record, Sampling
 from pipeline.values import EngineArgs, Speculative
 
@@ -46,6 +46,22 @@ class PassJob(Record):
     sampling: Sampling
 
 
+class Output(Record):
+    """An answer to be scored: what was asked, and the tokens that came out."""
+
+    prompt_id: str
+    repeat: int
+    prompt_token_ids: tuple[int, ...]
+    output_token_ids: tuple[int, ...]
+
+
+class ScoreJob(Record):
+    """Outputs to be scored, token by token, by an engine without a drafter."""
+
+    kind: Literal["score"] = "score"
+    outputs: tuple[Output, ...]
+
+
 class Ready(Record):
     """The engine has loaded."""
 
@@ -67,6 +83,13 @@ class PassDone(Record):
     record: PassRecord
 
 
+class Scored(Record):
+    """All outputs of a job, scored."""
+
+    kind: Literal["scored"] = "scored"
+    outputs: tuple[RescoredOutput, ...]
+
+
 class Problem(Record):
     """vLLM raised; the engine process ends after this."""
 
@@ -75,7 +98,8 @@ class Problem(Record):
     message: str
 
 
-Command = Annotated[EngineStart | PassJob, Field(discriminator="kind")]
-Reply = Annotated[Ready | Progress | PassDone | Problem, Field(discriminator="kind")]
-COMMAND: TypeAdapter[EngineStart | PassJob] = TypeAdapter(Command)
-REPLY: TypeAdapter[Ready | Progress | PassDone | Problem] = TypeAdapter(Reply)
+Command = EngineStart | PassJob | ScoreJob
+Answer = Ready | PassDone | Scored
+Reply = Answer | Progress | Problem
+COMMAND: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="kind")])
+REPLY: TypeAdapter[Reply] = TypeAdapter(Annotated[Reply, Field(discriminator="kind")])

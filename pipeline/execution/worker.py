@@ -9,11 +9,15 @@ from __future__ import annotations
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
+from pipeline.analysis.engagement import Judgement
 from pipeline.errors import PipelineError
+from pipeline.execution import gate
+from pipeline.execution.alternate import Engines
 from pipeline.execution.engine_process import EngineError, EngineProcess
 from pipeline.execution.events import (
     CellDone,
@@ -24,7 +28,8 @@ from pipeline.execution.events import (
     StartDone,
 )
 from pipeline.execution.host import machine_lock
-from pipeline.execution.measure import failed, measure, warm_up
+from pipeline.execution.measure import failed, idle, measure, warm_up
+from pipeline.execution.rescore import rescore, rescore_cell
 from pipeline.plan import Cell, EngineConfig
 from pipeline.records import EngineContext, Failure
 from pipeline.serve import serve_command
@@ -58,45 +63,96 @@ def run_group(job: GroupJob) -> Iterator[Event]:
 
 def _cells(job: GroupJob, left: list[Cell], log: Path) -> Iterator[Event]:
     """Start engines until no cell is left; `left` is always what was not delivered."""
-    config = on_this_node(job.group.engine)
+    configs = [on_this_node(c) for c in (job.group.engine, job.companion) if c is not None]
+    if (refusal := gate.before_start(left[0].at.kind, configs[0])) is not None:
+        yield from _idle(job, left, refusal, None)
     while left:
-        began = time.time()
-        try:
-            engine = EngineProcess(config, log)
-        except EngineError as error:
-            yield _start_done(job, began, log, ready=False)
-            while left:
-                yield failed(job, left.pop(0), _failure(error, log), None)
-            return
-        try:
-            done = _start_done(job, began, log, ready=True)
-            yield done
-            context = _context(config, engine, done.interval[1] - began)
-            yield from _on_engine(job, engine, context, left, log)
-        finally:
-            engine.stop()
+        began, engines = time.time(), list[EngineProcess]()
+        with ExitStack() as stops:
+            try:
+                ready = _start(configs, log, engines, stops)
+            except EngineError as error:
+                yield _start_done(job, began, log, engines=len(engines) + 1, ready=False)
+                while left:
+                    yield failed(job, left.pop(0), _failure(error, log), None)
+                return
+            yield _start_done(job, began, log, engines=len(engines), ready=True)
+            yield from _on_engines(job, ready, left, log)
 
 
-def _start_done(job: GroupJob, began: float, log: Path, *, ready: bool) -> StartDone:
+class _Ready(NamedTuple):
+    """Started engines, where and with what, and what the measured one logged while it started."""
+
+    engines: Engines
+    context: EngineContext
+    said: str
+
+
+def _start(
+    configs: Sequence[EngineConfig], log: Path, engines: list[EngineProcess], stops: ExitStack
+) -> _Ready:
+    """Start an engine after the other, the measured one first; each is stopped by `stops`."""
+    said, seconds = [], []
+    for config in configs:
+        began = time.monotonic()
+        engines.append(EngineProcess(config, log))
+        stops.callback(engines[-1].stop)
+        seconds.append(time.monotonic() - began)
+        said.append(_end_of(log))
+    return _Ready(Engines(*engines), _context(configs[0], engines[0], seconds[0]), said[0])
+
+
+def _start_done(job: GroupJob, began: float, log: Path, *, engines: int, ready: bool) -> StartDone:
     return StartDone(
-        group=job.group.id, interval=(began, time.time()), ready=ready, log=_end_of(log)
+        group=job.group.id,
+        engines=engines,
+        interval=(began, time.time()),
+        ready=ready,
+        log=_end_of(log),
     )
 
 
-def _on_engine(
-    job: GroupJob, engine: EngineProcess, context: EngineContext, left: list[Cell], log: Path
-) -> Iterator[CellDone]:
-    """Measure cells, taking each off `left`, until none is left or the engine is lost."""
-    began = time.time()
+def _on_engines(job: GroupJob, ready: _Ready, left: list[Cell], log: Path) -> Iterator[Event]:
+    """Measure cells, taking each off `left`, until none is left or an engine is lost."""
+    engines, context, began = ready.engines, ready.context, time.time()
+    delivered = False
     try:
-        warm_up(engine, job)
+        at, warm = left[0].at, warm_up(engines, job)
+        if (idling := gate.after_start(at.kind, at.k, warm.measured, ready.said)) is not None:
+            yield from _idle(job, left, idling, context)
         while left:
-            done = measure(engine, job, left[0], context, began)
+            delivered = False
+            done = measure(engines, job, left[0], context, began)
             left.pop(0)
+            delivered = True
             yield done
+            yield from _rescored(job, engines, done)
             began = time.time()
+        yield from _rescored_others(job, engines)
     except EngineError as error:
-        yield failed(job, left.pop(0), _failure(error, log), context)
+        # Lost while it scored, an engine takes no cell along: what was measured is delivered.
+        if not delivered and left:
+            yield failed(job, left.pop(0), _failure(error, log), context)
+
+
+def _idle(
+    job: GroupJob, left: list[Cell], judgement: Judgement, context: EngineContext | None
+) -> Iterator[CellDone]:
+    while left:
+        yield idle(job, left.pop(0), judgement, context)
+
+
+def _rescored(job: GroupJob, engines: Engines, done: CellDone) -> Iterator[Event]:
+    """Score a cell's outputs where a plain engine is at hand: its companion, or it is the plain one
+    that closes a bracket."""
+    plain = engines.measured if job.role == "closing" else engines.companion
+    if plain is not None and done.record.status == "OK":
+        yield from rescore_cell(plain, job, done)
+
+
+def _rescored_others(job: GroupJob, engines: Engines) -> Iterator[Event]:
+    for other in job.rescore:
+        yield rescore(engines.measured, other.name, other.outputs)
 
 
 def on_this_node(config: EngineConfig) -> EngineConfig:
