@@ -155,6 +155,7 @@ def _plan_lines(
     for point in plan.pruned:
         k = f" K={point.k}" if point.k else ""
         yield f"left out: {point.model} {point.method}{k}: {point.reason}"
+    yield from (f"note: {warning}" for warning in plan.warnings)
     if recorded:
         yield f"{recorded} of {len(plan.cells)} cells are recorded already"
     if recorded < len(plan.cells):

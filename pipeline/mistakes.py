@@ -86,6 +86,7 @@ _ALLOWED: Mapping[str, str] = {
 }
 _PATTERNS: Mapping[str, str] = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "letters, digits, dots, dashes and underscores, no spaces",
+    r"^\d+\.\d$": "a GPU generation such as 12.1, in quotes",
     r"^[0-9a-f]{40}$": "a full commit hash, 40 hexadecimal digits",
     r"^[0-9a-f]{64}$": "64 hexadecimal digits",
 }

@@ -6,36 +6,28 @@ A plan is a record; the scheduler runs it as it is and never looks back at the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, product
 from typing import Literal
 
 from pydantic import JsonValue
 
-from pipeline.grid_errors import (
-    CapTooLargeError,
-    DuplicateCellError,
-    EmptyGridError,
-    UnknownMethodInAxisError,
-)
+from pipeline.engine_config import EngineConfig as EngineConfig
+from pipeline.engine_config import engine_config
+from pipeline.grid import check_axes, why_left_out
+from pipeline.grid_errors import DuplicateCellError, EmptyGridError
 from pipeline.identity import PROTOCOL_VERSION, fingerprint
-from pipeline.methods import BASELINE, k_values, speculative_config, why_not
+from pipeline.installed import InstalledVllm
+from pipeline.methods import BASELINE, k_values
 from pipeline.prompts import PromptSet
-from pipeline.spec import (
-    Drafter,
-    MethodSpec,
-    ModelSpec,
-    NoMethod,
-    PlatformSpec,
-    Record,
-    Resources,
-    SweepConfig,
-)
-from pipeline.values import EngineArgs, Speculative
+from pipeline.rules import Start, warnings, why_not_here
+from pipeline.spec import MethodSpec, ModelSpec, Record, Resources, SweepConfig
 
 PLAN_SCHEMA: Literal[1] = 1
 # Arguments that change how an engine is reached or logs, never what it computes.
 UNMEASURED_ARGS = frozenset({"served_model_name", "download_dir", "disable_log_requests"})
+# How the identity of a hub checkpoint without a revision ends.
+UNPINNED = "@unpinned"
 
 Identify = Callable[[str, str | None], str]
 
@@ -62,22 +54,6 @@ class Cell(Record):
 
     at: Coordinates
     fingerprint: str
-
-
-class EngineConfig(Record):
-    """Everything an engine start needs; two cells with equal ones share a start."""
-
-    checkpoint: str
-    revision: str | None
-    trust_remote_code: bool
-    speculative: Speculative | None
-    engine_args: EngineArgs
-    env: dict[str, str]
-    preload: tuple[str, ...]
-    engine_core: Literal["in_process", "own_process"]
-    device: Literal["cpu", "cuda"]
-    start_deadline_s: float
-    token_deadline_s: float
 
 
 class EngineGroup(Record):
@@ -109,6 +85,8 @@ class Plan(Record):
     platform: str
     groups: tuple[EngineGroup, ...]
     pruned: tuple[Pruned, ...]
+    # What to know about the engines it starts.
+    warnings: tuple[str, ...] = ()
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -125,12 +103,19 @@ class Plan(Record):
         return self.model_copy(update={"groups": tuple(groups)})
 
 
-def make_plan(config: SweepConfig, prompts: Mapping[str, PromptSet], identify: Identify) -> Plan:
+def make_plan(
+    config: SweepConfig,
+    prompts: Mapping[str, PromptSet],
+    identify: Identify,
+    vllm: InstalledVllm | None = None,
+) -> Plan:
     """Cross the axes of a sweep into engine groups and list what is pruned.
 
     Args:
         prompts: the prompts of every dataset on the axis, by name.
         identify: the identity of a checkpoint reference and revision, by content where it is known.
+        vllm: the version the engines will run on, which some methods depend on; None where it is
+            not known.
 
     Raises:
         CapTooLargeError: an answer may be longer than a model's context.
@@ -138,19 +123,26 @@ def make_plan(config: SweepConfig, prompts: Mapping[str, PromptSet], identify: I
         DuplicateCellError: two options differ in nothing but their name.
         UnknownMethodInAxisError: a K list is given for a method outside the sweep.
     """
-    _check_k_axis(config)
-    _check_caps(config.models, prompts)
+    check_axes(config, prompts)
     groups: list[EngineGroup] = []
     pruned: list[Pruned] = []
+    told: list[str] = []
     for model, method in product(config.models, config.methods):
         for k in k_values(method, model, config.axes.k):
-            reason = _unfit(model, config.platform) or why_not(method, k, model)
-            if reason is None:
-                groups.append(_group(config, model, method, k, prompts, identify))
-            else:
+            engine = engine_config(config, model, method, k)
+            start = Start(
+                engine=engine,
+                compute_capability=config.platform.compute_capability,
+                vllm=vllm,
+            )
+            if reason := why_left_out(config, model, method, k) or why_not_here(start):
                 pruned.append(
                     Pruned(model=model.name, method=method.name, k=k or None, reason=reason)
                 )
+                continue
+            known = _identities(engine, identify)
+            groups.append(_group(config, model, method, k, engine, known, prompts))
+            told += [*warnings(start), *_unpinned(known)]
     if not groups:
         raise EmptyGridError(config.name, [p.reason for p in pruned])
     _refuse_twins(cell for group in groups for cell in group.cells)
@@ -159,24 +151,8 @@ def make_plan(config: SweepConfig, prompts: Mapping[str, PromptSet], identify: I
         platform=config.platform.name,
         groups=tuple(groups),
         pruned=tuple(_merged(pruned)),
+        warnings=tuple(dict.fromkeys(told)),
     )
-
-
-def _check_caps(models: Sequence[ModelSpec], prompts: Mapping[str, PromptSet]) -> None:
-    """What can be told without a tokenizer; a prompt's own length is added when it is encoded."""
-    for model, (name, prompt_set) in product(models, prompts.items()):
-        limit = model.engine_args.get("max_model_len")
-        cap = max(prompt.max_tokens for prompt in prompt_set.prompts)
-        if isinstance(limit, int) and cap >= limit:
-            raise CapTooLargeError(model.name, name, cap, limit)
-
-
-def _check_k_axis(config: SweepConfig) -> None:
-    if isinstance(config.axes.k, dict):
-        known = tuple(m.name for m in config.methods if not isinstance(m, NoMethod))
-        for name in config.axes.k:
-            if name not in known:
-                raise UnknownMethodInAxisError(name, known)
 
 
 def _refuse_twins(cells: Iterable[Cell]) -> None:
@@ -185,12 +161,6 @@ def _refuse_twins(cells: Iterable[Cell]) -> None:
         if cell.fingerprint in seen:
             raise DuplicateCellError(seen[cell.fingerprint], cell.at.label)
         seen[cell.fingerprint] = cell.at.label
-
-
-def _unfit(model: ModelSpec, platform: PlatformSpec) -> str | None:
-    if model.resources.gpus and platform.device == "cpu":
-        return f"{model.name} needs {model.resources.gpus} GPU; platform {platform.name} has none"
-    return None
 
 
 def _merged(pruned: list[Pruned]) -> Iterator[Pruned]:
@@ -203,16 +173,45 @@ def _merged(pruned: list[Pruned]) -> Iterator[Pruned]:
         yield Pruned(model=model, method=method, k=k, reason=reason)
 
 
+class _Identities(Record):
+    """What the checkpoints of an engine are known by; None for a drafter without one."""
+
+    checkpoint: str
+    drafter: str | None
+
+
+def _identities(engine: EngineConfig, identify: Identify) -> _Identities:
+    """By content or pinned revision, not by the path or name they are reached under."""
+    drafter = (engine.speculative or {}).get("model")
+    revision = (engine.speculative or {}).get("revision")
+    return _Identities(
+        checkpoint=identify(engine.checkpoint, engine.revision),
+        drafter=None
+        if drafter is None
+        else identify(str(drafter), None if revision is None else str(revision)),
+    )
+
+
+def _unpinned(known: _Identities) -> Iterator[str]:
+    for identity in (known.checkpoint, known.drafter):
+        if identity is not None and identity.endswith(UNPINNED):
+            name = identity.removesuffix(UNPINNED)
+            yield (
+                f"{name} has no revision: another commit of it would be taken for the same"
+                " checkpoint; add revision: COMMIT to its configuration"
+            )
+
+
 def _group(
     config: SweepConfig,
     model: ModelSpec,
     method: MethodSpec,
     k: int,
+    engine: EngineConfig,
+    known: _Identities,
     prompts: Mapping[str, PromptSet],
-    identify: Identify,
 ) -> EngineGroup:
-    engine = _engine_config(config, model, method, k)
-    shared = _measured(config, model, method, k, engine, identify)
+    shared = _measured(config, model, engine, known)
     cells = tuple(
         Cell(
             at=Coordinates(
@@ -241,48 +240,16 @@ def _group(
     )
 
 
-def _engine_config(
-    config: SweepConfig, model: ModelSpec, method: MethodSpec, k: int
-) -> EngineConfig:
-    drafter = model.drafters.get(method.kind, Drafter())
-    platform = config.platform
-    return EngineConfig(
-        checkpoint=drafter.target or model.checkpoint,
-        revision=None if drafter.target else model.revision,
-        trust_remote_code=model.trust_remote_code,
-        speculative=speculative_config(method, k, model),
-        engine_args={
-            **platform.engine_args,
-            **config.measure.engine_args,
-            **model.engine_args,
-            **drafter.engine_args,
-        },
-        env=platform.env,
-        preload=platform.preload,
-        engine_core=platform.engine_core,
-        device=platform.device,
-        start_deadline_s=platform.start_deadline_s,
-        token_deadline_s=platform.token_deadline_s,
-    )
-
-
 def _measured(
-    config: SweepConfig,
-    model: ModelSpec,
-    method: MethodSpec,
-    k: int,
-    engine: EngineConfig,
-    identify: Identify,
+    config: SweepConfig, model: ModelSpec, engine: EngineConfig, known: _Identities
 ) -> dict[str, JsonValue]:
     """What changes a measurement, less dataset and concurrency, which vary inside a group."""
-    drafter = model.drafters.get(method.kind, Drafter())
     speculative = dict(engine.speculative) if engine.speculative is not None else None
-    if speculative is not None and drafter.checkpoint is not None:
-        # By content, not by the path or name it is reached under.
-        speculative["model"] = identify(drafter.checkpoint, drafter.revision)
+    if speculative is not None and known.drafter is not None:
+        speculative["model"] = known.drafter
     measured: dict[str, JsonValue] = {
         "protocol": PROTOCOL_VERSION,
-        "checkpoint": identify(engine.checkpoint, engine.revision),
+        "checkpoint": known.checkpoint,
         "thinking": model.thinking,
         "speculative": speculative,
         "engine_args": {k: v for k, v in engine.engine_args.items() if k not in UNMEASURED_ARGS},

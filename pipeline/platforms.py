@@ -52,6 +52,8 @@ class PlatformSpec(Record):
         start_deadline_s: the longest an engine may take to get ready.
         token_deadline_s: the longest a running engine may go without a token before it is ended.
         pairing: `interleaved` where two engines fit in memory, else `bracketed`.
+        compute_capability: the GPUs' generation, such as 12.1, which rules about kernels go by;
+            None where it is not known or there is no GPU.
     """
 
     name: Name
@@ -67,6 +69,7 @@ class PlatformSpec(Record):
     start_deadline_s: PositiveNumber
     token_deadline_s: PositiveNumber
     pairing: Pairing
+    compute_capability: str | None = Field(default=None, pattern=r"^\d+\.\d$")
     assume: Assumptions
 
 

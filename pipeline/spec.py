@@ -218,6 +218,14 @@ class TrackingSpec(Record):
     uri: str | None = Field(default=None, description="None: SQLite under mlruns/")
 
 
+class LeftOut(Record):
+    """A model and a method that are both on the axes and not measured together, and why."""
+
+    model: Name
+    method: Name
+    reason: str = Field(min_length=1)
+
+
 class Axes(Record):
     """The grid. `k` is null (each method's own list), one list for all, or a list per method."""
 
@@ -226,6 +234,7 @@ class Axes(Record):
     dataset: Names
     k: Counts | Annotated[dict[str, Counts], Field(min_length=1)] | None = None
     concurrency: Counts
+    leave_out: tuple[LeftOut, ...] = ()
 
     @field_validator("model", "method", "dataset", "concurrency")
     @classmethod

@@ -8,9 +8,11 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from pipeline import console
+from pipeline.arguments import check_arguments
 from pipeline.driver import Driver
 from pipeline.errors import EXIT_OK, InfrastructureError, InputError
 from pipeline.estimate import estimate
+from pipeline.installed import installed_vllm
 from pipeline.locks import held
 from pipeline.outputs import Outputs, RecordError
 from pipeline.plan import make_plan
@@ -54,7 +56,9 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
     began = time.time()
     uri = store_uri(config.tracking.uri)
     prompts = {d.name: load_prompts(d, config.measure.max_tokens) for d in config.datasets}
-    plan = make_plan(config, prompts, identity_for_show if config.dry_run else identity)
+    vllm = installed_vllm()
+    check_arguments(config, vllm)
+    plan = make_plan(config, prompts, identity_for_show if config.dry_run else identity, vllm)
     outputs = Outputs(Path(config.output_dir), config.name)
     with nullcontext() if config.dry_run else _only_writer(outputs.folder, config.name):
         done = frozenset(r.fingerprint for r in outputs.cells() if r.status == "OK")

@@ -35,7 +35,11 @@ def _finite(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 # What the model and the method say themselves; given twice, the engine would refuse to start.
 _RESERVED_ARGS = frozenset(
-    {"model", "revision", "trust_remote_code", "speculative_config", "disable_log_stats"}
+    {
+        *("model", "revision", "trust_remote_code", "disable_log_stats"),
+        # vLLM's two ways to configure a drafter.
+        *("speculative_config", "spec_method", "spec_model", "spec_tokens"),
+    }
 )
 _RESERVED_DRAFTING = frozenset({"method", "model", "num_speculative_tokens"})
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY", re.IGNORECASE)
@@ -47,6 +51,17 @@ def _refuse(reserved: frozenset[str], value: dict[str, JsonValue]) -> dict[str, 
         raise ValueError(
             f"'{taken[0]}' is set by the model or the method; allowed: what is left to vLLM"
         )
+    return value
+
+
+def _no_synthetic(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """vLLM can pretend that drafts were accepted, which is for tests of vLLM itself."""
+    for key, setting in value.items():
+        if key.startswith("synthetic") or setting == "synthetic":
+            raise ValueError(
+                f"'{key}' makes acceptance up, so what comes out is no measurement;"
+                " allowed: rejection_sample_method standard or block"
+            )
     return value
 
 
@@ -68,6 +83,7 @@ Drafting = Annotated[
     dict[str, JsonValue],
     AfterValidator(_finite),
     AfterValidator(partial(_refuse, _RESERVED_DRAFTING)),
+    AfterValidator(_no_synthetic),
 ]
 # vLLM's speculative configuration, complete.
 Speculative = Annotated[dict[str, JsonValue], AfterValidator(_finite)]

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import read_command_line
+from pipeline.installed import InstalledVllm
 from pipeline.plan import Plan, make_plan
 from pipeline.prompts import Prompt, PromptSet, load_prompts
 from pipeline.spec import SweepConfig
 
+# What the golden plans are made for, whatever is installed.
+VLLM = InstalledVllm(version="0.32.0")
 PLATFORM: dict[str, Any] = {
     "name": "bench",
     "device": "cuda",
@@ -55,10 +58,10 @@ def compose(*argv: str, platform: str = "cpu") -> SweepConfig:
     return config
 
 
-def planned(*argv: str, platform: str = "cpu") -> Plan:
+def planned(*argv: str, platform: str = "cpu", vllm: InstalledVllm = VLLM) -> Plan:
     config = compose(*argv, platform=platform)
     prompts = {d.name: load_prompts(d, config.measure.max_tokens) for d in config.datasets}
-    return make_plan(config, prompts, identify)
+    return make_plan(config, prompts, identify, vllm)
 
 
 def user_folder(folder: Path, files: Mapping[str, str | bytes]) -> str:

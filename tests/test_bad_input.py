@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.arguments import check_arguments
 from pipeline.config import read_command_line
 from pipeline.errors import EXIT_BAD_CONFIG, InputError
+from pipeline.installed import installed_vllm
 from pipeline.plan import make_plan
 from pipeline.prompts import load_prompts
 from pipeline.sources import identity
@@ -32,6 +34,7 @@ sweep:
     dataset: [chat]
     concurrency: [1]
 """
+VLLM = installed_vllm()
 # Words of the libraries underneath, which mean nothing to a user.
 JARGON = (
     "Input should be",
@@ -154,6 +157,59 @@ CASES = (
     small("a variable that is a number", "platform.env.A=1", "env.A", "a text"),
     small("a variable that holds a secret", "platform.env.HF_TOKEN=x", "HF_TOKEN", "environment"),
     small("an engine argument of the model's", "platform.engine_args.model=x", "'model'", "vLLM"),
+    small(
+        "an engine argument that configures a drafter",
+        "platform.engine_args.spec_method=ngram",
+        "'spec_method'",
+        "the method",
+    ),
+    small(
+        "a misspelt engine argument of the platform",
+        "platform.engine_args.enforce_eagre=true",
+        "platform cpu: engine_args",
+        "did you mean 'enforce_eager'",
+    ),
+    small(
+        "a misspelt engine argument of the model",
+        "model.engine_args.max_modle_len=99",
+        "model smollm2-135m: engine_args",
+        "did you mean 'max_model_len'",
+    ),
+    small(
+        "a misspelt engine argument of a drafter",
+        "model.drafters.mtp.engine_args.dtyp=half",
+        "drafters.mtp.engine_args",
+        "did you mean 'dtype'",
+    ),
+    small(
+        "a misspelt drafting key",
+        "model.drafters.dflash.speculative.atention_backend=FLASHINFER",
+        "drafters.dflash.speculative",
+        "did you mean 'attention_backend'",
+    ),
+    small(
+        "an engine argument of another kind",
+        "measure.engine_args.max_num_seqs=many",
+        "measure: engine_args.max_num_seqs",
+        "allowed: int",
+    ),
+    small(
+        "acceptance that is made up",
+        "model.drafters.mtp.speculative.synthetic_acceptance_length=2.0",
+        "no measurement",
+        "standard or block",
+    ),
+    small(
+        "a sampler that makes acceptance up",
+        "model.drafters.mtp.speculative.rejection_sample_method=synthetic",
+        "no measurement",
+    ),
+    small(
+        "a GPU generation that is a number",
+        "platform.compute_capability=12.1",
+        "12.1",
+        "a text",
+    ),
     small("a drafting key of the method's", "model.drafters.mtp.speculative.method=x", "'method'"),
     Case(
         "a cap beyond the model's context",
@@ -402,7 +458,8 @@ def plan(argv: list[str]) -> None:
     config = read_command_line(argv, lambda: "cpu")
     assert config is not None
     prompts = {d.name: load_prompts(d, config.measure.max_tokens) for d in config.datasets}
-    make_plan(config, prompts, identity)
+    check_arguments(config, VLLM)
+    make_plan(config, prompts, identity, VLLM)
 
 
 def test_the_table_holds_sixty_kinds_of_mistake_or_more_each_once() -> None:
@@ -460,10 +517,13 @@ def test_the_command_ends_with_two_one_line_and_nothing_left_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_mistake_is_found_before_ray_and_the_engine_are_imported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mistake", ["measure.repeats=0", "platform.engine_args.enforce_eagre=1"])
+def test_a_mistake_is_found_before_ray_and_the_engine_are_imported(
+    mistake: str, tmp_path: Path
+) -> None:
     program = (
         "import json, sys; from pipeline.__main__ import main;"
-        "code = main(['+sweep=smoke', 'measure.repeats=0']);"
+        f"code = main(['+sweep=smoke', '{mistake}']);"
         "print(json.dumps([code, sorted({'ray', 'vllm', 'torch', 'mlflow'} & set(sys.modules))]))"
     )
     ended = subprocess.run(

@@ -29,10 +29,11 @@ DOORS = {
 # high above the zoo that the engine is given checkpoints from.
 FLOORS = (
     ("errors", "values", "identity"),
-    ("platforms",),
+    ("platforms", "installed"),
     ("spec", "locks", "commandline", "mistakes", "grid_errors", "verbs"),
     ("methods", "prompts", "parse", "folders", "zoo", "checkpoints"),
-    ("config", "sources"),
+    ("config", "sources", "engine_config", "arguments", "grid"),
+    ("rules",),
     ("plan",),
     ("records", "serve"),
     ("outputs",),

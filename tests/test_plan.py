@@ -10,18 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
+from pipeline.estimate import estimate
 from pipeline.folders import CONF
 from pipeline.grid_errors import DuplicateCellError, EmptyGridError, UnknownMethodInAxisError
+from pipeline.installed import InstalledVllm
 from pipeline.plan import EngineGroup, Plan, make_plan
+from pipeline.prompts import load_prompts
+from pipeline.sources import identity_for_show
 from pipeline.spec import SweepConfig
 from tests.grids import (
     MEASURE,
     METHODS,
     PLATFORM,
+    VLLM,
+    compose,
     identify,
     model,
     plan_of,
-    planned,
     prompt_set,
     prompt_sets,
     sweep,
@@ -38,8 +43,10 @@ def names(folder: str) -> list[str]:
     return sorted(path.stem for path in (CONF / folder).glob("*.yaml"))
 
 
-def rendered(plan: Plan) -> str:
-    """A plan as a person compares it: engine starts with their cells, then what is pruned."""
+def rendered(config: SweepConfig) -> str:
+    """A plan as a person compares it: engine starts with their cells, what is pruned, the time."""
+    prompts = {d.name: load_prompts(d, config.measure.max_tokens) for d in config.datasets}
+    plan = make_plan(config, prompts, identity_for_show, VLLM)
     lines = [f"{plan.sweep} on {plan.platform}: {len(plan.cells)} cells, {len(plan.groups)} starts"]
     for group in plan.groups:
         speculative = group.engine.speculative or {}
@@ -49,6 +56,10 @@ def rendered(plan: Plan) -> str:
     for pruned in plan.pruned:
         k = f" K={pruned.k}" if pruned.k is not None else ""
         lines.append(f"  {pruned.model} {pruned.method}{k}: {pruned.reason}")
+    lines += ["", *(f"note: {warning}" for warning in plan.warnings)]
+    expected = estimate(plan, prompts, config.measure.repeats, config.platform.assume, [])
+    hours = [s / 3600 for s in (expected.total_s, expected.engine_start_s, expected.generation_s)]
+    lines.append("hours: {:.2f} = {:.2f} engine starts + {:.2f} generation".format(*hours))
     return "\n".join(lines) + "\n"
 
 
@@ -64,7 +75,7 @@ def test_a_sweep_plans_what_its_golden_file_says(name: str, platform: str) -> No
     """Run with UPDATE_GOLDEN=1 to write the files anew, then read the difference."""
     path = GOLDEN / f"plan-{name}-{platform}.txt"
     try:
-        text = rendered(planned(f"+sweep={name}", platform=platform))
+        text = rendered(compose(f"+sweep={name}", platform=platform))
     except EmptyGridError as error:
         text = f"{error}\n"
     if os.environ.get("UPDATE_GOLDEN"):
@@ -160,6 +171,42 @@ def test_a_model_for_gpus_is_pruned_on_a_machine_without_one() -> None:
     assert {p.model for p in plan.pruned} == {"large"}
     assert "large needs 2 GPU; platform bench has none" in plan.pruned[0].reason
     assert {g.model for g in plan.groups} == {"small"}
+
+
+def test_a_combination_that_a_sweep_leaves_out_is_pruned_with_its_reason() -> None:
+    config = sweep([model("a"), model("b")])
+    left = {"model": "b", "method": "ngram", "reason": "not wanted"}
+    axes = {**config.axes.model_dump(), "leave_out": [left]}
+    plan = plan_of(SweepConfig.model_validate({**config.model_dump(), "axes": axes}))
+    assert [g.id for g in plan.groups] == ["a--none", "a--ngram-k4", "a--ngram-k5", "b--none"]
+    (pruned,) = plan.pruned
+    assert (pruned.model, pruned.method, pruned.k) == ("b", "ngram", None)
+    assert pruned.reason == "not wanted (sweep.axes.leave_out)"
+
+
+def test_what_the_installed_vllm_or_the_gpu_cannot_do_is_pruned_once_for_all_its_k() -> None:
+    drafters = {"dflash": {"checkpoint": "a/b", "revision": "r"}}
+    config = sweep(
+        [model(drafters=drafters, revision="r")],
+        [METHODS["none"], METHODS["dflash"]],
+        k=[3, 7],
+        platform={**PLATFORM, "compute_capability": "12.1"},
+    )
+    prompts = prompt_sets(config)
+    (old,) = make_plan(config, prompts, identify, InstalledVllm(version="0.19.1")).pruned
+    assert "vLLM 0.19.1 has no method dflash" in old.reason
+    (new,) = make_plan(config, prompts, identify, VLLM).pruned
+    assert "crashes on SM121" in new.reason
+    assert new.k is None
+
+
+def test_a_checkpoint_without_a_revision_is_told_of_once() -> None:
+    drafters = {"mtp": {}, "eagle3": {"checkpoint": "maker/head"}}
+    plan = plan_of(sweep([model(drafters=drafters)], [METHODS["mtp"], METHODS["eagle3"]]))
+    told = [warning for warning in plan.warnings if "has no revision" in warning]
+    assert [warning.partition(" ")[0] for warning in told] == ["maker/m0", "maker/head"]
+    pinned = plan_of(sweep([model(revision="r")], [METHODS["none"]]))
+    assert [warning for warning in pinned.warnings if "revision" in warning] == []
 
 
 def test_a_grid_of_which_nothing_is_left_is_a_mistake_that_names_the_first_reason() -> None:
