@@ -23,6 +23,7 @@ DOORS = {
     "ray": "pipeline.execution.scheduler",
     "vllm": "pipeline.execution.engine",
     "mlflow": "pipeline.tracking.store",
+    "pynvml": "pipeline.host.nvml",
 }
 # From the ground up. A room is a module or a package; it imports from rooms below it, or from
 # itself. Rooms on one floor do not know each other. The zoo's verbs run the engine, so they live
@@ -31,18 +32,18 @@ FLOORS = (
     ("errors", "values", "identity"),
     ("platforms", "installed"),
     ("spec", "locks", "commandline", "mistakes", "grid_errors", "verbs"),
-    ("methods", "prompts", "parse", "folders", "zoo", "checkpoints"),
+    ("methods", "prompts", "parse", "folders", "zoo", "checkpoints", "host"),
     ("config", "sources", "engine_config", "arguments", "grid"),
     ("rules",),
     ("plan",),
-    ("records", "serve"),
+    ("records", "serve", "preflight"),
     ("outputs",),
     ("results", "estimate", "analysis"),
     ("execution", "progress"),
     ("provenance", "console", "zoo.enginecount", "evidence"),
     ("tracking", "report", "zoo.evaluate"),
     ("driver",),
-    ("sweep", "ui", "zoo.__main__"),
+    ("sweep", "ui", "zoo.__main__", "preflight.__main__"),
     ("__main__",),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

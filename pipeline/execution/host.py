@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 
 import psutil
-import pynvml
 from pydantic import JsonValue
 
 from pipeline.errors import InfrastructureError, InputError
+from pipeline.host import nvml
 from pipeline.locks import held
 
 LOCK = Path(tempfile.gettempdir()) / "spec-decode-pipeline.machine.lock"
@@ -45,15 +45,8 @@ class MachineBusyError(InfrastructureError):
 
 def gpu_names() -> tuple[str, ...]:
     """The names of the GPUs that NVML reports; empty where there is no NVML."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return ()
-    try:
-        handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
-        return tuple(str(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
-    finally:
-        pynvml.nvmlShutdown()
+    with nvml.session() as found:
+        return () if found is None else found.names
 
 
 def detect_platform() -> str:
@@ -97,14 +90,8 @@ def _cpu_name() -> str:
 
 
 def _gpu_driver() -> str | None:
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    try:
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    finally:
-        pynvml.nvmlShutdown()
+    with nvml.session() as found:
+        return None if found is None else found.driver
 
 
 def machine_lock(owner: str, patience_s: float = 30.0) -> contextlib.AbstractContextManager[None]:
