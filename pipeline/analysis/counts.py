@@ -28,7 +28,7 @@ def count(passes: Sequence[PassRecord], k: int) -> Counts:
     Drafts come from the requests' own records where every request of a pass has one, else from the
     engine's counters. A pass with neither counts as having drafted nothing.
     """
-    return _total([_count_pass(one, k) for one in passes], k)
+    return total([_count_pass(one, k) for one in passes], k)
 
 
 def decode_steps(counts: Counts) -> int:
@@ -64,7 +64,7 @@ def drafts_of_requests(requests: Iterable[RequestRecord], k: int) -> CounterDelt
 def _count_pass(one: PassRecord, k: int) -> Counts:
     requests = [r for r in one.requests if r.chunk_tokens]
     if drafts_of_requests(requests, k) is not None:
-        return _total([_balance([r], drafts_of_requests([r], k), k) for r in requests], k)
+        return total([_balance([r], drafts_of_requests([r], k), k) for r in requests], k)
     return _balance(requests, one.counters, k)
 
 
@@ -91,7 +91,8 @@ def _fit(positions: tuple[int, ...], k: int) -> tuple[int, ...]:
     return (positions + (0,) * k)[:k]
 
 
-def _total(parts: Sequence[Counts], k: int) -> Counts:
+def total(parts: Sequence[Counts], k: int) -> Counts:
+    """Counts of several passes or cells together, at the same K."""
     positions = [p.accepted_per_position for p in parts]
     return Counts(
         requests=sum(p.requests for p in parts),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipeline.analysis.engagement import Judgement, probe
 from pipeline.checkpoints.head import DEFAULT_PREFIX, read_config
-from pipeline.checkpoints.inspect import MtpState, mtp_state
+from pipeline.checkpoints.inspect import mtp_state
 from pipeline.methods import BASELINE
 from pipeline.plan import EngineConfig
 from pipeline.records import PassRecord
@@ -32,7 +32,7 @@ def before_start(kind: str, config: EngineConfig) -> Judgement | None:
         return None
     states = [mtp_state(folder, prefix) for prefix in _prefixes(folder)]
     best = max(states, key=lambda state: state.present)
-    return None if best.sound else ("NOOP_NOT_CONFIGURED", _sentence(best))
+    return None if best.sound else ("NOOP_NOT_CONFIGURED", best.sentence)
 
 
 def after_start(kind: str, k: int, warm_up: PassRecord, log: str) -> Judgement | None:
@@ -52,7 +52,3 @@ def _prefixes(folder: Path) -> tuple[str, ...]:
     layers = (read_config(folder) or {}).get("num_hidden_layers")
     after_last = (f"model.layers.{layers}.",) if isinstance(layers, int) else ()
     return (DEFAULT_PREFIX, MIMO_PREFIX, *after_last)
-
-
-def _sentence(state: MtpState) -> str:
-    return f"{state.sentence}; no engine was started"

@@ -1,0 +1,141 @@
+"""A search over K measures few of them and finds what the whole grid would have found."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.analysis.findings import Evidence
+from pipeline.analysis.judging import pair
+from pipeline.analysis.k_search import conclude, forecast_of, next_k, step_ratio
+from pipeline.analysis.statistics import Rule
+from pipeline.analysis.verdict import compare
+from pipeline.records import Companion, Counts, PromptCost, Status
+from tests.factories import cell_record, coordinates
+
+STEP_S = 0.02
+PROMPTS = [f"p{i}" for i in range(8)]
+# A machine that drifts: the whole pair is this much slower at each further measurement.
+DRIFT = 1.3
+
+
+def tokens_per_step(alpha: float, k: int) -> float:
+    return sum(alpha**i for i in range(k + 1))
+
+
+def composed(
+    k: int, alpha: float, per_token: float, slowness: float = 1.0, status: Status = "OK"
+) -> Evidence:
+    """A cell whose drafts hold with chance `alpha` and whose step costs 1 + per_token * k."""
+    drafts = 10_000
+    positions = tuple(round(drafts * alpha ** (i + 1)) for i in range(k))
+    accepted = sum(positions)
+    step_s = STEP_S * slowness * (1 + per_token * k)
+    tokens = tokens_per_step(alpha, k)
+    return Evidence(
+        record=cell_record(coordinates("mtp", k), status=status).model_copy(
+            update={
+                "counts": Counts(
+                    requests=0,
+                    output_tokens=drafts + accepted,
+                    drafts=drafts,
+                    drafted=drafts * k,
+                    accepted=accepted,
+                    accepted_per_position=positions,
+                    truncated=0,
+                ),
+                "costs": costs(step_s / tokens, 1 / tokens),
+                "pairing": "interleaved",
+                "companion": Companion(
+                    status="OK",
+                    counts=Counts(
+                        requests=8,
+                        output_tokens=8,
+                        drafts=0,
+                        drafted=0,
+                        accepted=0,
+                        accepted_per_position=(),
+                        truncated=0,
+                    ),
+                    metrics={},
+                    costs=costs(STEP_S * slowness, 1.0),
+                ),
+            }
+        )
+    )
+
+
+def costs(decode_s: float, steps: float) -> tuple[PromptCost, ...]:
+    return tuple(
+        PromptCost(prompt_id=p, repeat=r, decode_s=decode_s, steps=steps)
+        for p in PROMPTS
+        for r in range(2)
+    )
+
+
+def searched(grid: list[int], alpha: float, per_token: float) -> list[Evidence]:
+    """The whole search, on a machine that slows from one measurement to the next."""
+    found: list[Evidence] = []
+    while (k := next_k(grid, found)) is not None:
+        found.append(composed(k, alpha, per_token, DRIFT ** len(found)))
+    return found
+
+
+def speedup(k: int, alpha: float, per_token: float) -> float:
+    return tokens_per_step(alpha, k) / (1 + per_token * k)
+
+
+@given(
+    largest=st.integers(1, 12),
+    alpha=st.floats(0.05, 0.95),
+    per_token=st.floats(0.01, 1.0),
+)
+def test_a_search_measures_the_fastest_k_of_the_grid_and_at_most_two_beside_the_largest(
+    largest: int, alpha: float, per_token: float
+) -> None:
+    grid = list(range(1, largest + 1))
+    measured = [one.record.at.k for one in searched(grid, alpha, per_token)]
+    best = max(speedup(k, alpha, per_token) for k in grid)
+    assert measured[0] == largest
+    assert max(speedup(k, alpha, per_token) for k in measured) == pytest.approx(best, rel=0.01)
+    assert len(measured) == len(set(measured)) <= 4
+
+
+def test_a_k_that_was_not_asked_for_is_never_measured() -> None:
+    measured = {one.record.at.k for one in searched([1, 12], 0.5, 0.1)}
+    assert measured == {1, 12}
+
+
+def test_a_step_is_timed_against_the_baseline_beside_it_whatever_the_machine_did() -> None:
+    assert step_ratio([composed(2, 0.6, 0.25, slowness=3.0)]) == pytest.approx(1.5)
+
+
+def test_a_drafter_that_did_nothing_at_the_largest_k_ends_the_search() -> None:
+    useless = composed(4, 0.01, 0.1, status="NOOP_NO_ACCEPT")
+    assert next_k([1, 2, 4], [useless]) is None
+    assert forecast_of(4, [useless]) is None
+
+
+def test_the_conclusion_recommends_a_measured_k_and_counts_what_was_saved() -> None:
+    grid, rule = list(range(1, 13)), Rule()
+    evidence = searched(grid, 0.6, 0.1)
+    verdicts = compare([pair(one) for one in evidence], rule)
+    comparisons = {
+        one.record.at.k: verdict for one, verdict in zip(evidence, verdicts, strict=True)
+    }
+    found = conclude(grid, evidence, comparisons)
+    assert found.choice.k == max(grid, key=lambda k: speedup(k, 0.6, 0.1))
+    assert found.starts_saved == 12 - len(evidence)
+    assert found.forecast is not None
+    [predicted] = [one for one in found.forecast.predicted if one.k == found.choice.k]
+    assert predicted.speedup == pytest.approx(speedup(found.choice.k, 0.6, 0.1), rel=0.01)
+
+
+def test_plain_decoding_is_chosen_where_every_k_is_slower() -> None:
+    evidence = searched([1, 2, 3], 0.05, 0.8)
+    verdicts = compare([pair(one) for one in evidence], Rule())
+    comparisons = {
+        one.record.at.k: verdict for one, verdict in zip(evidence, verdicts, strict=True)
+    }
+    assert conclude([1, 2, 3], evidence, comparisons).choice.k == 0
