@@ -33,6 +33,18 @@ class Sample(Record):
     reasons: tuple[str, ...] | None = None
 
 
+class Limits(Record):
+    """What the visible GPUs are specified for; None where they do not tell.
+
+    Attributes:
+        sm_clock_mhz: the lowest of their highest clocks.
+        power_w: the power limit in force, of all together.
+    """
+
+    sm_clock_mhz: int | None = None
+    power_w: float | None = None
+
+
 class Spread(Record):
     """A quantity over an interval; `low` is what nine samples of ten reach."""
 
@@ -48,7 +60,7 @@ class TelemetrySummary(Record):
     Attributes:
         seconds: length of the interval.
         samples: how many fell into it.
-        sm_clock_limit_mhz: the highest clock the GPU is specified for.
+        limits: what the GPUs are specified for.
         power_w: mean over the interval, of all GPUs together.
         energy_j: integral of the power.
         throttle_s: seconds for each reason a clock was lowered for.
@@ -57,7 +69,7 @@ class TelemetrySummary(Record):
     seconds: float
     samples: int
     sm_clock_mhz: Spread | None
-    sm_clock_limit_mhz: int | None
+    limits: Limits
     power_w: float | None
     energy_j: float | None
     temperature_max_c: int | None
@@ -66,14 +78,14 @@ class TelemetrySummary(Record):
 
 
 def summarise(
-    samples: Sequence[Sample], start_s: float, end_s: float, limit_mhz: int | None = None
+    samples: Sequence[Sample], start_s: float, end_s: float, limits: Limits
 ) -> TelemetrySummary:
     """What the samples say of an interval.
 
     Args:
         samples: in order of time; those around the interval are used for its ends.
         start_s, end_s: on the samples' clock.
-        limit_mhz: the highest clock the GPU is specified for.
+        limits: what the GPUs are specified for.
     """
     inside = within(samples, start_s, end_s)
     energy = energy_j(samples, start_s, end_s)
@@ -82,7 +94,7 @@ def summarise(
         seconds=seconds,
         samples=len(inside),
         sm_clock_mhz=_spread([s.sm_clock_mhz for s in inside if s.sm_clock_mhz is not None]),
-        sm_clock_limit_mhz=limit_mhz,
+        limits=limits,
         power_w=energy / seconds if energy is not None and seconds > 0 else None,
         energy_j=energy,
         temperature_max_c=max(

@@ -18,10 +18,10 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from pipeline.host import reference
-from pipeline.host.gpus import SLOWDOWNS, GpuLoad
+from pipeline.host.gpus import SLOWDOWNS, Gpu, GpuLoad
 from pipeline.host.look import read_memory
 from pipeline.host.nvml import Nvml, session
-from pipeline.host.series import Sample, TelemetrySummary, summarise, within
+from pipeline.host.series import Limits, Sample, TelemetrySummary, summarise, within
 from pipeline.host.throttling import Reference, throttled
 
 PERIOD_S = 1.0
@@ -42,7 +42,7 @@ class Telemetry:
         self._nvml: Nvml | None = None
         self._gpu: str | None = None
         self._driver: str | None = None
-        self._limit_mhz: int | None = None
+        self._limits = Limits()
         self._reference: Reference | None = None
 
     def __enter__(self) -> Telemetry:
@@ -50,8 +50,9 @@ class Telemetry:
             self._nvml = opened.enter_context(session())
             if self._nvml is not None:
                 self._driver = self._nvml.driver
-                for gpu in [g for g in self._nvml.gpus() if g.visible][:1]:
-                    self._gpu, self._limit_mhz = gpu.name, gpu.max_sm_clock_mhz
+                gpus = [gpu for gpu in self._nvml.gpus() if gpu.visible]
+                self._gpu = gpus[0].name if gpus else None
+                self._limits = limits_of(gpus)
             self._reference = reference.load(self._gpu, self._driver)
             self.sample()
             self._thread.start()
@@ -79,7 +80,7 @@ class Telemetry:
 
     def between(self, start_s: float, end_s: float) -> TelemetrySummary:
         """What the host did between two readings of `time.monotonic`, both past."""
-        return summarise(self._until(end_s), start_s, end_s, self._limit_mhz)
+        return summarise(self._until(end_s), start_s, end_s, self._limits)
 
     def series(self, start_s: float, end_s: float) -> tuple[Sample, ...]:
         """The samples of an interval, their times counted from its start."""
@@ -137,6 +138,14 @@ def as_sample(at_s: float, memory_available_bytes: int, loads: Sequence[GpuLoad]
         temperature_c=max(heats, default=None),
         reasons=tuple(sorted({r for each in reasons for r in each})) if reasons else None,
     )
+
+
+def limits_of(gpus: Sequence[Gpu]) -> Limits:
+    """The specifications of several GPUs, put together like their samples."""
+    clocks = [gpu.max_sm_clock_mhz for gpu in gpus if gpu.max_sm_clock_mhz is not None]
+    powers = [gpu.power_limit_w for gpu in gpus if gpu.power_limit_w is not None]
+    whole = powers and len(powers) == len(gpus)
+    return Limits(sm_clock_mhz=min(clocks, default=None), power_w=sum(powers) if whole else None)
 
 
 def _is_cool(sample: Sample) -> bool:

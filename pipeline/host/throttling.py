@@ -6,9 +6,11 @@ from pipeline.host.gpus import SLOWDOWNS
 from pipeline.host.series import TelemetrySummary
 from pipeline.spec import Record
 
-# A sustained clock differs by a few percent from one workload to the next.
-_SUSTAINED = 0.9
-_FOR_A_TENTH = 0.75
+# Chosen, not measured: how far a clock may fall below the reference, by its median, and by what
+# nine samples of ten reach.
+_SUSTAINED, _FOR_A_TENTH = 0.9, 0.75
+# At this share of its power limit a GPU's clock is what the workload leaves of it.
+_AT_THE_LIMIT = 0.9
 # Below half of what a GPU is specified for no workload runs at full power: a GB10 in good order
 # sustains four fifths of it, one that was denied its power a sixth to a third.
 DENIED = 0.5
@@ -36,8 +38,8 @@ def throttled(summary: TelemetrySummary, reference: Reference | None) -> str | N
     Slowed is: for more than 5 % of the time (and 2 s) the driver named a thermal, power brake or
     hardware slowdown; or the median SM clock lies more than 10 % below the node's own reference, or
     nine samples of ten do not reach 75 % of it; or, without a reference, the median is below half
-    of the specified clock. A software power cap is how many GPUs run at full load and does not
-    count by itself.
+    of the specified clock. A GPU that draws its full power may lower its clock: that is how it is
+    meant to run, and says nothing.
     """
     return _named(summary) or _clock(summary, reference)
 
@@ -53,8 +55,8 @@ def _named(summary: TelemetrySummary) -> str | None:
 
 
 def _clock(summary: TelemetrySummary, reference: Reference | None) -> str | None:
-    clock, limit = summary.sm_clock_mhz, summary.sm_clock_limit_mhz
-    if clock is None:
+    clock, limit = summary.sm_clock_mhz, summary.limits.sm_clock_mhz
+    if clock is None or _at_full_power(summary):
         return None
     power = f" at {summary.power_w:.0f} W" if summary.power_w is not None else ""
     if reference is None:
@@ -73,3 +75,8 @@ def _clock(summary: TelemetrySummary, reference: Reference | None) -> str | None
             f" has sustained {expected:.0f} MHz"
         )
     return None
+
+
+def _at_full_power(summary: TelemetrySummary) -> bool:
+    drawn, limit = summary.power_w, summary.limits.power_w
+    return drawn is not None and limit is not None and drawn >= _AT_THE_LIMIT * limit

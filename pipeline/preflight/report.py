@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.host.reading import HostReading
+from pipeline.host.reference import reference_file
 from pipeline.host.throttling import Reference
 from pipeline.preflight.findings import Finding, stopped
 from pipeline.spec import Record
@@ -43,6 +44,8 @@ def rendered(report: PreflightReport) -> Group:
     parts: list[RenderableType] = [Text(f"{head} of {report.sweep}", style="bold")]
     if report.findings:
         parts.append(_table([*troubles, *well]))
+    if report.reference is not None:
+        parts.append(Text(_basis(report.reference), style="dim"))
     return Group(*parts, Text(verdict(report.findings)))
 
 
@@ -53,6 +56,13 @@ def verdict(findings: Sequence[Finding]) -> str:
     if stops:
         return f"{stops} findings keep an engine from being started, {warnings} more are warnings"
     return f"nothing keeps an engine from being started; {warnings} warnings"
+
+
+def _basis(known: Reference) -> str:
+    return (
+        f"reference: {known.gpu} sustained {known.sm_clock_mhz:.0f} MHz on {known.measured_at}"
+        f" ({reference_file()}; delete it to begin anew)"
+    )
 
 
 def _table(findings: Sequence[Finding]) -> Table:

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.host.series import MAX_GAP_S, Sample, energy_j, summarise
+from pipeline.host.series import MAX_GAP_S, Limits, Sample, TelemetrySummary, energy_j
+from pipeline.host.series import summarise as summarise_within
 
 REASONS = ("idle", "power_cap", "sw_thermal", "hw_slowdown")
+LIMITS = Limits(sm_clock_mhz=3003)
 loads = st.fixed_dictionaries(
     {
         "memory_available_bytes": st.integers(0, 2**40),
@@ -18,6 +20,10 @@ loads = st.fixed_dictionaries(
         "reasons": st.none() | st.sets(st.sampled_from(REASONS)).map(lambda s: tuple(sorted(s))),
     }
 )
+
+
+def summarise(samples: list[Sample], start: float, end: float) -> TelemetrySummary:
+    return summarise_within(samples, start, end, LIMITS)
 
 
 @st.composite
@@ -75,10 +81,10 @@ def test_mean_power_lies_between_the_least_and_the_most(
 def test_a_summary_holds_what_was_sampled_and_nothing_else(
     samples: list[Sample], at: list[float]
 ) -> None:
-    summary = summarise(samples, at[0], at[2], limit_mhz=3003)
+    summary = summarise(samples, at[0], at[2])
     inside = [s for s in samples if at[0] <= s.at_s <= at[2]]
     assert summary.samples == len(inside)
-    assert summary.sm_clock_limit_mhz == 3003
+    assert summary.limits == LIMITS
     assert summary.memory_available_min_bytes == min(
         (s.memory_available_bytes for s in inside), default=None
     )
@@ -122,7 +128,9 @@ def test_a_host_that_tells_nothing_has_a_summary_of_its_memory_alone() -> None:
     silent = [Sample(at_s=float(at), memory_available_bytes=9 - at) for at in range(5)]
     summary = summarise(silent, 0.0, 4.0)
     assert summary.memory_available_min_bytes == 5
-    told = summary.model_dump(exclude={"seconds", "samples", "memory_available_min_bytes"})
+    told = summary.model_dump(
+        exclude={"seconds", "samples", "limits", "memory_available_min_bytes"}
+    )
     assert set(told.values()) == {None}
 
 

@@ -8,8 +8,10 @@ import pytest
 
 from pipeline.host import reference
 from pipeline.host.gpus import GpuLoad
-from pipeline.host.telemetry import Telemetry, as_sample
+from pipeline.host.series import Limits
+from pipeline.host.telemetry import Telemetry, as_sample, limits_of
 from tests.host.scripted import GB10, script
+from tests.preflight.hosts import host
 
 CLOCKS = "nvmlDeviceGetCurrentClocksEventReasons"
 
@@ -44,7 +46,7 @@ def test_an_interval_shorter_than_the_period_has_its_energy(
         ended = time.monotonic()
         summary = telemetry.between(began, ended)
     assert summary.energy_j == pytest.approx(36.5 * (ended - began), rel=1e-6)
-    assert summary.sm_clock_limit_mhz == 3003
+    assert summary.limits == Limits(sm_clock_mhz=3003)
 
 
 def test_what_was_watched_can_be_asked_for_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +127,15 @@ def test_several_gpus_are_as_fast_as_the_slowest_and_as_hot_as_the_hottest() -> 
 def test_the_power_of_some_gpus_is_not_the_power_of_all() -> None:
     one = GpuLoad(sm_clock_mhz=2400, power_w=40.0, temperature_c=60, reasons=())
     assert as_sample(0.0, 1, (one, one.model_copy(update={"power_w": None}))).power_w is None
+
+
+def test_limits_of_several_gpus_are_put_together_like_their_samples() -> None:
+    gpus = host("discrete_gpu").gpus
+    assert gpus is not None
+    assert limits_of(gpus) == Limits(sm_clock_mhz=1980, power_w=1400.0)
+    silent = gpus[0].model_copy(update={"power_limit_w": None, "max_sm_clock_mhz": None})
+    assert limits_of((silent, gpus[1])) == Limits(sm_clock_mhz=1980, power_w=None)
+    assert limits_of(()) == Limits()
 
 
 def test_watching_takes_less_than_a_thousandth_of_a_core() -> None:

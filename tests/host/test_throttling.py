@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.host import reference
-from pipeline.host.series import Spread, TelemetrySummary
+from pipeline.host.series import Limits, Spread, TelemetrySummary
 from pipeline.host.throttling import Reference, throttled
 
 # Sustained clocks and powers as owners of a GB10 report them.
@@ -29,7 +29,7 @@ def summary(
         seconds=seconds,
         samples=int(seconds),
         sm_clock_mhz=spread,
-        sm_clock_limit_mhz=3003 if clock is not None else None,
+        limits=Limits(sm_clock_mhz=3003 if clock is not None else None),
         power_w=36.5,
         energy_j=36.5 * seconds,
         temperature_max_c=84,
@@ -78,6 +78,15 @@ def test_the_power_capped_state_is_found_on_a_node_that_has_no_reference_yet() -
     told = throttled(summary(clock=850.0), None)
     assert told is not None
     assert "specified are 3003 MHz" in told
+
+
+@pytest.mark.parametrize(("limit_w", "slowed"), [(None, True), (36.0, False), (60.0, True)])
+def test_a_gpu_that_draws_its_full_power_may_lower_its_clock(
+    limit_w: float | None, slowed: bool
+) -> None:
+    low = summary(clock=1700.0)
+    at = low.model_copy(update={"limits": Limits(sm_clock_mhz=3003, power_w=limit_w)})
+    assert (throttled(at, SUSTAINED) is not None) == slowed
 
 
 def test_a_clock_that_fell_for_part_of_the_time_is_found() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.host.reading import HostReading
+from pipeline.host.reference import reference_file
+from pipeline.host.throttling import Reference
 from pipeline.preflight.__main__ import main
 from pipeline.preflight.report import PreflightReport
 from tests.preflight.hosts import path_of
@@ -51,6 +53,24 @@ def test_what_matters_most_stands_first(capsys: pytest.CaptureFixture[str]) -> N
     marks = [row for row in rows if row in ("STOP", "WARN", "ok")]
     assert marks == sorted(marks, key=["STOP", "WARN", "ok"].index)
     assert {"STOP", "ok"} <= set(marks)
+
+
+def test_the_nodes_reference_is_told_with_where_it_is_kept(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = Reference(
+        gpu="NVIDIA GB10",
+        driver="580.173.02",
+        sm_clock_mhz=2411,
+        power_w=36.0,
+        measured_at="2026-11-29T12:00:00+00:00",
+    )
+    reference_file().parent.mkdir(parents=True)
+    reference_file().write_text(known.model_dump_json())
+    main(["platform=dgx_spark", f"replay={path_of('gb10_power_capped')}"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "this node has sustained 2411 MHz, in its highest performance state" in shown
+    assert "delete it to begin anew" in shown
 
 
 def test_as_json_it_holds_the_findings_and_what_they_rest_on(
