@@ -1,0 +1,109 @@
+"""Where messages go: the console, a folder, a webhook, a mail server. Each is tried a few times,
+within a time limit, and what fails is returned as a sentence and never stops the others.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from jobs import mail, webhook
+from jobs.findings import NightVerdict
+from jobs.junit import junit
+from jobs.message import Message, markdown, plain
+from jobs.page import html
+from jobs.suite import Channel, ConsoleChannel, FileChannel, Suite, WebhookChannel
+from jobs.trouble import RejectedError, UndeliveredError
+from pipeline.console import console_for
+from pipeline.errors import InputError
+from pipeline.outputs import WriteError, write_atomically
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+
+
+class MissingVariableError(InputError):
+    """A channel whose address or password is not in the environment."""
+
+    def __init__(self, suite: str, name: str) -> None:
+        super().__init__(
+            f"the environment variable {name} is not set",
+            where=f"suite {suite}: tell",
+            remedy=f"set {name} where the job runs, or remove the channel from the suite",
+        )
+
+
+def check(suite: Suite, environment: Mapping[str, str] = os.environ) -> None:
+    """Find out before the night is measured whether its message could be sent.
+
+    Raises:
+        MissingVariableError: a channel's variable is not set.
+    """
+    for channel in suite.tell:
+        for name in webhook.variables(channel) + mail.variables(channel):
+            if not environment.get(name):
+                raise MissingVariableError(suite.name, name)
+
+
+def tell(
+    channels: Sequence[Channel],
+    message: Message,
+    verdict: NightVerdict,
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[str, ...]:
+    """Give everybody a message; returns a sentence for each channel that did not take it."""
+    problems = []
+    for channel in channels:
+        try:
+            _with_patience(channel, partial(_send, channel, message, verdict), sleep)
+        except (UndeliveredError, WriteError) as error:
+            problems.append(str(error))
+    return tuple(problems)
+
+
+def always(suite: Suite) -> tuple[Channel, ...]:
+    """The channels that get every night: what nobody is woken by."""
+    return tuple(c for c in suite.tell if isinstance(c, ConsoleChannel | FileChannel))
+
+
+def people(suite: Suite) -> tuple[Channel, ...]:
+    """The channels that get a night only when there is something to say."""
+    return tuple(c for c in suite.tell if not isinstance(c, ConsoleChannel | FileChannel))
+
+
+def _send(channel: Channel, message: Message, verdict: NightVerdict) -> None:
+    if isinstance(channel, ConsoleChannel):
+        console_for(sys.stdout).print(plain(message), soft_wrap=True, end="")
+    elif isinstance(channel, FileChannel):
+        folder = Path(channel.folder)
+        write_atomically(folder / "message.md", markdown(message))
+        write_atomically(folder / "message.html", html(message, verdict))
+        write_atomically(folder / "verdict.json", verdict.model_dump_json(indent=1) + "\n")
+        write_atomically(folder / "junit.xml", junit(verdict))
+    elif isinstance(channel, WebhookChannel):
+        webhook.post(channel, webhook.payload(channel.shape, message, verdict))
+    else:
+        mail.send(channel, message, verdict)
+
+
+def _with_patience(
+    channel: Channel, send: Callable[[], None], sleep: Callable[[float], None]
+) -> None:
+    """Try again after a pause that doubles, unless the receiver named one or refused for good."""
+    tries = getattr(channel, "tries", 1)
+    for number in range(1, tries + 1):
+        try:
+            send()
+        except RejectedError:
+            raise
+        except UndeliveredError as error:
+            if number == tries:
+                raise
+            pause = error.wait_s if error.wait_s is not None else _FIRST_PAUSE_S * 2 ** (number - 1)
+            sleep(min(pause, _LONGEST_PAUSE_S))
+        else:
+            return

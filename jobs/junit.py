@@ -1,0 +1,47 @@
+"""A verdict as JUnit XML, which CI systems show: one test case per cell and per place."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from xml.etree import ElementTree
+
+from jobs.findings import REGRESSIONS, Finding, NightVerdict
+
+
+def junit(verdict: NightVerdict) -> str:
+    """The XML: a regression is a failure, a failed cell an error, what is not compared skipped."""
+    findings: defaultdict[str, list[Finding]] = defaultdict(list)
+    for finding in verdict.findings:
+        findings[finding.about].append(finding)
+    left_out = {one.label: one.reason for one in verdict.left_out}
+    suite = ElementTree.Element("testsuite", name=verdict.suite, timestamp=verdict.at)
+    for name in dict.fromkeys([*verdict.cells, *left_out, *findings]):
+        case = ElementTree.SubElement(suite, "testcase", classname=verdict.suite, name=name)
+        _outcome(case, findings[name], left_out.get(name))
+    for kind in ("failure", "error", "skipped"):
+        count = sum(case.find(kind) is not None for case in suite)
+        suite.set({"failure": "failures", "error": "errors"}.get(kind, kind), str(count))
+    suite.set("tests", str(len(suite)))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _outcome(case: ElementTree.Element, findings: list[Finding], left_out: str | None) -> None:
+    """The worst of what is said about one cell; the rest is its output."""
+    bad = [one for one in findings if one.kind in REGRESSIONS]
+    failed = [one for one in findings if one.kind == "failed"]
+    skipped = [one for one in findings if one.kind in ("no baseline", "not comparable")]
+    told = [one for one in findings if one not in (*bad, *failed, *skipped)]
+    for tag, found in (("failure", bad), ("error", failed), ("skipped", skipped)):
+        if found:
+            element = ElementTree.SubElement(
+                case, tag, message=found[0].sentence, type=found[0].kind
+            )
+            element.text = "\n".join(one.sentence for one in found)
+            break
+    else:
+        if left_out is not None:
+            ElementTree.SubElement(case, "skipped", message=left_out)
+    if told:
+        output = ElementTree.SubElement(case, "system-out")
+        output.text = "\n".join(f"{one.kind}: {one.sentence}" for one in told)

@@ -1,0 +1,87 @@
+"""Mail by SMTP: the message as text and as a page, with the trends in an attached file."""
+
+from __future__ import annotations
+
+import os
+import smtplib
+import ssl
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+
+from jobs.findings import NightVerdict
+from jobs.message import Message, plain
+from jobs.page import html
+from jobs.suite import Channel, MailChannel
+from jobs.trouble import RejectedError, UndeliveredError
+
+_PASSING = range(400, 500)
+
+
+def variables(channel: Channel) -> tuple[str, ...]:
+    """The environment variables that the channel takes its login from."""
+    if not isinstance(channel, MailChannel):
+        return ()
+    return tuple(name for name in (channel.user_env, channel.password_env) if name is not None)
+
+
+def compose(channel: MailChannel, message: Message, verdict: NightVerdict) -> EmailMessage:
+    """The mail. Few mail programs draw SVG, so the page in the body has none."""
+    mail = EmailMessage()
+    mail["Subject"] = message.title
+    mail["From"] = channel.sender
+    mail["To"] = ", ".join(channel.to)
+    mail["Date"] = formatdate(localtime=True)
+    mail["Message-ID"] = make_msgid(domain=channel.sender.rpartition("@")[2] or None)
+    mail.set_content(plain(message))
+    mail.add_alternative(html(message, verdict, images=False), subtype="html")
+    if any(finding.trend is not None for finding in verdict.findings):
+        page = html(message, verdict)
+        mail.add_attachment(page, subtype="html", filename=f"{verdict.suite}-{verdict.date}.html")
+    return mail
+
+
+def send(channel: MailChannel, message: Message, verdict: NightVerdict) -> None:
+    """Send once; the time limit is on each answer of the server.
+
+    Raises:
+        UndeliveredError: nobody there, too slow, or a refusal that may pass.
+        RejectedError: a refusal that will not, or a certificate that is not to be trusted.
+    """
+    where = f"mail server {channel.host}:{channel.port}"
+    try:
+        with _connected(channel) as server:
+            refused = server.send_message(compose(channel, message, verdict))
+    except ssl.SSLCertVerificationError as error:
+        raise RejectedError(where, f"its certificate: {error.verify_message}") from error
+    except smtplib.SMTPResponseException as error:
+        kind = UndeliveredError if error.smtp_code in _PASSING else RejectedError
+        raise kind(where, f"status {error.smtp_code}") from error
+    except smtplib.SMTPNotSupportedError as error:
+        raise RejectedError(where, str(error)) from error
+    except smtplib.SMTPRecipientsRefused as error:
+        raise RejectedError(where, f"it refuses {', '.join(sorted(error.recipients))}") from error
+    except (OSError, smtplib.SMTPException) as error:
+        problem = f"no answer within {channel.timeout_s:g} s"
+        reason = problem if isinstance(error, TimeoutError) else type(error).__name__
+        raise UndeliveredError(where, reason) from error
+    if refused:
+        raise RejectedError(where, f"it refuses {', '.join(sorted(refused))}, and took the others")
+
+
+def _connected(channel: MailChannel) -> smtplib.SMTP:
+    context = ssl.create_default_context()
+    if channel.security == "tls":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(
+            channel.host, channel.port, timeout=channel.timeout_s, context=context
+        )
+    else:
+        server = smtplib.SMTP(channel.host, channel.port, timeout=channel.timeout_s)
+    try:
+        if channel.security == "starttls":
+            server.starttls(context=context)
+        if channel.user_env is not None and channel.password_env is not None:
+            server.login(os.environ[channel.user_env], os.environ[channel.password_env])
+    except BaseException:
+        server.close()
+        raise
+    return server

@@ -1,0 +1,172 @@
+"""A verdict as a message: a title, sections of lines, and Markdown. Pure.
+
+What changed around the cells comes first, since it explains most of what follows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from jobs.findings import Finding, Kind, NightVerdict
+from jobs.suite import Suite
+from pipeline.errors import EXIT_CELLS_FAILED, EXIT_NO_INFRASTRUCTURE, EXIT_REGRESSION
+from pipeline.spec import Record
+
+_SECTIONS: tuple[tuple[str, tuple[Kind, ...]], ...] = (
+    ("Regressions", ("worse", "drift")),
+    ("Answers changed", ("not lossless", "outputs")),
+    ("Cells that measured nothing", ("noop", "suspect", "failed", "missing")),
+    ("Recommendation changed", ("recommendation",)),
+    ("Improvements", ("better",)),
+    ("Not compared", ("no baseline", "not comparable", "new")),
+)
+_NOUNS: tuple[tuple[str, tuple[Kind, ...]], ...] = (
+    ("regression", ("worse", "drift")),
+    ("changed answer", ("not lossless", "outputs")),
+    ("idle drafter", ("noop",)),
+    ("doubtful cell", ("suspect",)),
+    ("failed cell", ("failed",)),
+    ("missing cell", ("missing",)),
+    ("changed recommendation", ("recommendation",)),
+    ("improvement", ("better",)),
+)
+# Cells beyond this number that share a sentence share a line.
+_MANY = 3
+
+
+class Line(Record):
+    """One thing said: of what, and what; `news` marks what the night before did not say."""
+
+    about: str
+    text: str
+    news: bool = True
+
+
+class Section(Record):
+    """Lines under a heading."""
+
+    heading: str
+    lines: tuple[Line, ...]
+
+
+class Message(Record):
+    """What people are told about a night."""
+
+    title: str
+    sections: tuple[Section, ...]
+    footer: tuple[str, ...]
+
+
+def compose(suite: Suite, verdict: NightVerdict) -> Message:
+    """The message of a night, whole; who is told and how is the channels' matter."""
+    sections = [Section(heading="Changed since the night before", lines=_changes(verdict))]
+    for heading, kinds in _SECTIONS:
+        lines = tuple(_lines(verdict.of(*kinds)))
+        sections.append(Section(heading=heading, lines=lines))
+    over = tuple(
+        Line(about=_about(key), text=f"{_what(key)} no longer") for key in verdict.resolved
+    )
+    sections.append(Section(heading="Over", lines=over))
+    left = tuple(Line(about=one.label, text=one.reason, news=False) for one in verdict.left_out)
+    sections.append(Section(heading="Left out for the budget", lines=left))
+    return Message(
+        title=title(verdict),
+        sections=tuple(section for section in sections if section.lines),
+        footer=tuple(_footer(suite, verdict)),
+    )
+
+
+def title(verdict: NightVerdict) -> str:
+    """The night in one line."""
+    return f"{verdict.suite} {verdict.date}: {', '.join(_counts(verdict)) or _quiet(verdict)}"
+
+
+def markdown(message: Message) -> str:
+    """The message as Markdown."""
+    parts = [f"# {message.title}"]
+    for section in message.sections:
+        lines = [f"- **{one.about}**: {one.text}{_again(one)}" for one in section.lines]
+        parts += [f"## {section.heading}", "\n".join(lines)]
+    parts += ["\n".join(message.footer)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def plain(message: Message) -> str:
+    """The message as text for a terminal or the text half of a mail."""
+    parts = [message.title]
+    for section in message.sections:
+        lines = [f"  {one.about}: {one.text}{_again(one)}" for one in section.lines]
+        parts.append("\n".join([f"{section.heading}:", *lines]))
+    return "\n\n".join([*parts, "\n".join(message.footer).replace("`", "")]) + "\n"
+
+
+def _again(line: Line) -> str:
+    return "" if line.news else " (as the night before)"
+
+
+def _changes(verdict: NightVerdict) -> tuple[Line, ...]:
+    return tuple(
+        Line(about=one.what, text=f"{one.before} -> {one.after}") for one in verdict.changes
+    )
+
+
+def _lines(findings: Sequence[Finding]) -> Iterator[Line]:
+    """One line per finding; cells about which the same is said share one."""
+    same: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    for finding in findings:
+        same[_text(finding), finding.news].append(finding.about)
+    for (text, news), about in same.items():
+        if len(about) > _MANY:
+            yield Line(about=f"{len(about)} cells", text=f"{text}: {', '.join(about)}", news=news)
+        else:
+            yield from (Line(about=one, text=text, news=news) for one in about)
+
+
+def _text(finding: Finding) -> str:
+    text = finding.sentence
+    if finding.since is not None:
+        text += f". Since {finding.since}"
+        if finding.suspects:
+            text += f", when this changed: {', '.join(finding.suspects)}"
+    return text
+
+
+def _counts(verdict: NightVerdict) -> Iterator[str]:
+    for noun, kinds in _NOUNS:
+        if count := len(verdict.of(*kinds)):
+            yield f"{count} {noun}{'s' * (count > 1)}"
+    if verdict.lost:
+        yield f"{len(verdict.lost)} without a baseline"
+
+
+def _quiet(verdict: NightVerdict) -> str:
+    if not verdict.compared:
+        return f"{len(verdict.cells)} cells, none with a baseline yet"
+    return f"nothing changed in {len(verdict.compared)} cells"
+
+
+def _footer(suite: Suite, verdict: NightVerdict) -> Iterator[str]:
+    again = len(verdict.measured_again)
+    yield (
+        f"{len(verdict.cells)} cells measured, {len(verdict.compared)} compared, {again} measured"
+        f" again; {verdict.node_class}; night {verdict.night}."
+    )
+    code = verdict.exit_code
+    if code in (EXIT_REGRESSION, EXIT_CELLS_FAILED, EXIT_NO_INFRASTRUCTURE):
+        yield f"Exit code {code}."
+    if verdict.of("better", "worse", "drift", "outputs", "missing") or verdict.lost:
+        yield (
+            "If this is on purpose: `python -m jobs.baseline accept"
+            f" suite={suite.name} night={verdict.night} reason=WHY`"
+        )
+
+
+def _about(key: str) -> str:
+    return key.rpartition(":")[2]
+
+
+def _what(key: str) -> str:
+    kind, _, rest = key.partition(":")
+    signal = rest.rpartition(":")[0]
+    return f"{kind} ({signal})" if signal else kind

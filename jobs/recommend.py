@@ -1,0 +1,112 @@
+"""Which setting to use in each place, held on to until another one is clearly ahead of it.
+
+The fastest of several equals changes from night to night by luck. So the setting recommended last
+stays until the interval of another one's lead over it, prompt by prompt over the last nights, lies
+beyond the smallest effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from statistics import fmean
+
+from jobs.findings import Finding
+from jobs.history import History, eligible, level
+from jobs.levels import Deviation, Level, Spread, deviation
+from jobs.night import Measured, Night, place, setting
+from jobs.signals import Sample, sample
+from jobs.suite import NightRule
+
+
+def recommend(
+    history: History, night: Night, spread: Spread, rule: NightRule
+) -> tuple[dict[str, str], tuple[Finding, ...]]:
+    """Tonight's recommendations by place, and a finding for each that is not last night's.
+
+    Args:
+        spread: the variance of a speed-up between nights.
+    """
+    chosen: dict[str, str] = {}
+    findings = []
+    standing = history.last.recommended if history.last is not None else {}
+    cells = sorted(night.cells, key=lambda cell: place(cell.at))
+    for where, group in groupby(cells, key=lambda cell: place(cell.at)):
+        usable = {setting(c.at): c for c in group if _usable(c, rule)}
+        if usable:
+            choice = _Choice(history, night, usable, spread, rule)
+            chosen[where], why = choice.instead_of(
+                standing.get(where, night.recommended.get(where))
+            )
+            if where in standing and chosen[where] != standing[where]:
+                findings.append(Finding(kind="recommendation", about=where, sentence=why))
+    return chosen, tuple(findings)
+
+
+class _Choice:
+    """The choice in one place."""
+
+    def __init__(
+        self,
+        history: History,
+        night: Night,
+        usable: Mapping[str, Measured],
+        spread: Spread,
+        rule: NightRule,
+    ) -> None:
+        self._nights = (*history.nights[-(max(rule.windows) - 1) :], night)
+        self._usable, self._spread, self._rule = usable, spread, rule
+
+    def instead_of(self, standing: str | None) -> tuple[str, str]:
+        """The setting to use, and why it is not the standing one."""
+        best = max(self._usable, key=self._speedup)
+        if standing is None or standing not in self._usable:
+            return best, f"{best} instead of {standing}, which is not usable tonight"
+        if best == standing:
+            return best, ""
+        lead = self._lead(best, standing)
+        if lead is None or lead.beyond(self._rule.effects.speedup) <= 0:
+            return standing, ""
+        return best, (
+            f"{best} instead of {standing}: {lead.ratio:.2f} times as fast over {lead.nights}"
+            f" night{'s' * (lead.nights > 1)} ({self._rule.confidence:.0%} interval"
+            f" {lead.low:.2f} to {lead.high:.2f})"
+        )
+
+    def _speedup(self, name: str) -> float:
+        return fmean(_values(self._usable[name]).values())
+
+    def _lead(self, name: str, other: str) -> Deviation | None:
+        """How much faster one setting is than another, over the nights that have both."""
+        one, two = self._usable[name], self._usable[other]
+        levels = [found for night in self._nights if (found := _difference(night, one, two))]
+        # Both settings vary from night to night.
+        spread = Spread(2 * self._spread.variance, 2 * self._spread.scatter, self._spread.df)
+        return deviation(levels, (), spread, self._rule.confidence) if levels else None
+
+
+def _usable(cell: Measured, rule: NightRule) -> bool:
+    return eligible(cell, rule) and bool(_values(cell))
+
+
+def _difference(night: Night, one: Measured, two: Measured) -> Level | None:
+    """The log ratio of two settings in one night; None where either was not measured."""
+    ours, theirs = (level(night, cell.fingerprint, _values) for cell in (one, two))
+    if ours is None or theirs is None:
+        return None
+    first, second = _mean(ours.samples), _mean(theirs.samples)
+    common = first.keys() & second.keys()
+    values = {prompt: first[prompt] - second[prompt] for prompt in common}
+    return ours._replace(samples=(values,)) if values else None
+
+
+def _mean(samples: Sequence[Sample]) -> Sample:
+    prompts = set.intersection(*map(set, samples))
+    return {prompt: fmean(sample[prompt] for sample in samples) for prompt in prompts}
+
+
+def _values(cell: Measured) -> Sample:
+    """Log speed-up by prompt; a baseline is as fast as itself."""
+    if cell.is_baseline:
+        return dict.fromkeys(cell.costs, 0.0)
+    return sample(cell, "speedup")
