@@ -17,6 +17,7 @@ from pipeline.checkpoints.index import (
     SINGLE_NAME,
     read_headers,
     read_index,
+    resolved,
     weight_files,
 )
 from pipeline.checkpoints.inspect import mtp_state
@@ -81,6 +82,8 @@ def _folder(reference: str, revision: str | None) -> Path | None:
     Raises:
         PipelineError: the reference leads nowhere.
     """
+    if reference.startswith(("/", "~", ".")) and not resolved(reference).is_dir():
+        raise _NoFolderError(resolved(reference))
     place = Path(resolve(reference))
     if place.is_dir():
         return place
@@ -118,6 +121,16 @@ def _headers(folder: Path) -> dict[str, Header]:
             raise _LostTensorsError(folder, lost)
         return headers
     return read_headers(folder, weight_files(folder))
+
+
+class _NoFolderError(PipelineError):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            "there is no such folder",
+            where=str(folder),
+            remedy=f"hf download ORGANISATION/NAME --local-dir {folder}, or, for a hybrid,"
+            f" python -m pipeline.checkpoints build-hybrid int4=FOLDER fp8=FOLDER out={folder}",
+        )
 
 
 class _LostTensorsError(PipelineError):

@@ -54,8 +54,8 @@ def verdict(findings: Sequence[Finding]) -> str:
     stops = len(stopped(findings))
     warnings = sum(finding.severity == "warn" for finding in findings)
     if stops:
-        return f"{stops} findings keep an engine from being started, {warnings} more are warnings"
-    return f"nothing keeps an engine from being started; {warnings} warnings"
+        return f"an engine should not be started: {stops} to cure first, warnings: {warnings}"
+    return f"nothing keeps an engine from being started; warnings: {warnings}"
 
 
 def _basis(known: Reference) -> str:

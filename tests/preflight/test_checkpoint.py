@@ -73,7 +73,14 @@ def test_a_drafter_is_looked_at_and_counted_like_its_target(tmp_path: Path) -> N
 def test_a_folder_that_is_not_there_stops(tmp_path: Path) -> None:
     found = only(engine(tmp_path / "model"))
     assert found.severity == "stop"
-    assert str(tmp_path / "model") in found.what
+    assert found.what == f"{tmp_path / 'model'}: there is no such folder"
+    assert f"out={tmp_path / 'model'}" in found.cure
+
+
+def test_a_folder_that_holds_something_else_stops(tmp_path: Path) -> None:
+    found = only(engine(tmp_path))
+    assert found.severity == "stop"
+    assert "is not a checkpoint folder" in found.what
 
 
 def test_a_truncated_shard_stops_with_the_file_and_what_to_do(tmp_path: Path) -> None:
@@ -164,6 +171,7 @@ def test_offline_a_hub_checkpoint_that_is_not_here_stops(
 def test_what_is_no_reference_at_all_stops(hub: Path) -> None:
     assert only(engine("zoo:no-such-model")).severity == "stop"
     assert only(engine("a b c")).severity == "stop"
+    assert only(engine("~nobody-of-this-name/model")).severity == "stop"
 
 
 # --- the head of mtp ----------------------------------------------------------------------------
