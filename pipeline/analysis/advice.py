@@ -9,149 +9,143 @@ and wastes drafts under load. Why a setting is slow follows from its counts, sin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
-from pipeline.analysis.findings import Advice, CellFinding, OverallFinding
+from pipeline.analysis.findings import Advice, Advised, CellFinding, OverallFinding
 from pipeline.analysis.statistics import Estimate, Rule
-from pipeline.analysis.verdict import Comparison
-from pipeline.analysis.wording import span
+from pipeline.analysis.wording import digits_of, span
 from pipeline.methods import BASELINE
 from pipeline.records import CellRecord
 
-
-class _Candidate(NamedTuple):
-    method: str
-    k: int
-    comparison: Comparison
-    record: CellRecord
-    why: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.method} K={self.k}"
-
-    @property
-    def estimate(self) -> Estimate:
-        assert self.comparison.estimate is not None, "a called change has an estimate"
-        return self.comparison.estimate
-
-    @property
-    def high(self) -> float:
-        return self.estimate.high or self.estimate.ratio
-
-    @property
-    def low(self) -> float:
-        return self.estimate.low or self.estimate.ratio
+# Below this share of steps with a draft, it is the missing drafts that explain a speed.
+FEW_DRAFTS = 0.5
 
 
 def advise(
     cells: Sequence[CellFinding], overall: Sequence[OverallFinding], rule: Rule
 ) -> Iterator[Advice]:
     """Advice for each table: over all data sets first, then for each of them."""
-    ordered = sorted(cells, key=_table)
-    for (model, concurrency), members in groupby(ordered, key=_table):
+    for (model, concurrency), members in groupby(sorted(cells, key=_table), key=_table):
         table = list(members)
         settings = [o for o in overall if (o.model, o.concurrency) == (model, concurrency)]
         if settings:
-            yield _advice(
-                model, None, concurrency, table, list(_of_settings(settings, table)), rule
-            )
+            yield _advice(None, table, list(_of_settings(settings)), rule)
         for dataset in dict.fromkeys(one.record.at.dataset for one in table):
             own = [one for one in table if one.record.at.dataset == dataset]
-            yield _advice(model, dataset, concurrency, own, list(_of_cells(own)), rule)
+            yield _advice(dataset, own, list(_of_cells(own)), rule)
 
 
-def why(record: CellRecord, ratio: float) -> str:
+def why(record: CellRecord, found: Estimate) -> str:
     """What the counts say of a speed: tokens per step, and what a step took."""
     tokens = record.metrics.get("accept/tokens_per_step")
     if tokens is None:
         return ""
-    return (
-        f"a step gave {tokens.value:.2f} tokens and took {tokens.value / ratio:.2f} times"
-        " the baseline's"
+    digits = digits_of(found)
+    sentence = (
+        f"a step gave {tokens.value:.{digits}f} tokens and took"
+        f" {tokens.value / found.ratio:.{digits}f} times as long as a plain one"
     )
+    coverage = record.metrics.get("accept/coverage")
+    if coverage is not None and coverage.value < FEW_DRAFTS:
+        sentence += f"; only {coverage.value:.0%} of steps had anything to draft"
+    return sentence
 
 
 def _table(one: CellFinding) -> tuple[str, int]:
     return one.record.at.model, one.record.at.concurrency
 
 
-def _of_cells(cells: Sequence[CellFinding]) -> Iterator[_Candidate]:
+def _of_cells(cells: Iterable[CellFinding]) -> Iterator[Advised]:
     for one in cells:
         if one.usable and one.comparison is not None and one.comparison.estimate is not None:
-            at, ratio = one.record.at, one.comparison.estimate.ratio
-            yield _Candidate(at.method, at.k, one.comparison, one.record, why(one.record, ratio))
+            at, reason = one.record.at, why(one.record, one.comparison.estimate)
+            yield Advised(method=at.method, k=at.k, comparison=one.comparison, why=reason)
 
 
-def _of_settings(
-    settings: Sequence[OverallFinding], cells: Sequence[CellFinding]
-) -> Iterator[_Candidate]:
+def _of_settings(settings: Iterable[OverallFinding]) -> Iterator[Advised]:
     """Settings that cover every data set; others would be compared on easier prompts."""
-    records = {(c.record.at.method, c.record.at.k): c.record for c in cells}
     for one in settings:
         if not one.missing:
-            yield _Candidate(one.method, one.k, one.comparison, records[one.method, one.k], "")
+            yield Advised(method=one.method, k=one.k, comparison=one.comparison)
 
 
 def _advice(
-    model: str,
-    dataset: str | None,
-    concurrency: int,
-    cells: Sequence[CellFinding],
-    candidates: Sequence[_Candidate],
-    rule: Rule,
+    dataset: str | None, cells: Sequence[CellFinding], candidates: Sequence[Advised], rule: Rule
 ) -> Advice:
+    at = cells[0].record.at
     better = [one for one in candidates if one.comparison.verdict == "better"]
     worse = [one for one in candidates if one.comparison.verdict == "worse"]
-    record = next((c.record for c in cells if c.record.at.kind == BASELINE), None)
-    method, k, sentence = BASELINE, 0, _nothing(candidates, cells)
-    if better:
-        chosen, sentence = _choose(better, rule)
-        method, k, record = chosen.method, chosen.k, chosen.record
+    use, tied = _choose(better) if better else (None, ())
+    nearest = None if use else _nearest(candidates)
     return Advice(
-        model=model,
+        model=at.model,
         dataset=dataset,
-        concurrency=concurrency,
-        method=method,
-        k=k,
-        sentence=sentence,
-        avoid=tuple(_avoid(one) for one in sorted(worse, key=lambda one: one.estimate.ratio)),
-        serve_command=record.context.serve_command if record and record.context else None,
+        concurrency=at.concurrency,
+        use=use,
+        nearest=nearest,
+        tied=tied,
+        avoid=tuple(sorted(worse, key=lambda one: _estimate(one).ratio)),
+        sentence=_faster(use, tied, rule) if use else _nothing(nearest, cells),
+        serve_command=_command(use, cells),
     )
 
 
-def _choose(better: Sequence[_Candidate], rule: Rule) -> tuple[_Candidate, str]:
-    fastest = max(better, key=lambda one: (one.estimate.ratio, -one.k))
-    tied = [one for one in better if one.high >= fastest.low]
+def _choose(better: Sequence[Advised]) -> tuple[Advised, tuple[Advised, ...]]:
+    fastest = max(better, key=lambda one: (_estimate(one).ratio, -one.k))
+    reach = _estimate(fastest).low or _estimate(fastest).ratio
+    tied = [one for one in better if (_estimate(one).high or _estimate(one).ratio) >= reach]
     chosen = min((one for one in tied if one.method == fastest.method), key=lambda one: one.k)
+    return chosen, tuple(one for one in tied if one is not chosen)
+
+
+def _command(use: Advised | None, cells: Iterable[CellFinding]) -> str | None:
+    wanted = (use.method, use.k) if use else (BASELINE, 0)
+    for record in (one.record for one in cells):
+        at = record.at
+        if record.context and wanted == (BASELINE if at.kind == BASELINE else at.method, at.k):
+            return record.context.serve_command
+    return None
+
+
+def _faster(use: Advised, tied: Iterable[Advised], rule: Rule) -> str:
+    found = _estimate(use)
     sentence = (
-        f"{chosen.name} is {span(chosen.estimate)} times as fast as plain decoding"
-        f" ({rule.confidence:.0%} interval, {chosen.estimate.prompts} prompts)"
+        f"{use.setting} is {span(found)} times as fast as plain decoding"
+        f" ({rule.confidence:.0%} interval, {found.prompts} prompts)"
     )
-    if chosen.why:
-        sentence += f": {chosen.why}"
-    others = [one for one in tied if one is not chosen]
-    if others:
-        listed = ", ".join(f"{one.name} ({span(one.estimate)})" for one in others)
+    if use.why:
+        sentence += f": {use.why}"
+    if listed := ", ".join(f"{one.setting} at {span(_estimate(one))}" for one in tied):
         sentence += f"; it cannot be told from {listed}"
-    return chosen, sentence
+    return sentence
 
 
-def _nothing(candidates: Sequence[_Candidate], cells: Sequence[CellFinding]) -> str:
-    """Why plain decoding stays: nothing was faster, or nothing could be told."""
+def _nearest(candidates: Iterable[Advised]) -> Advised | None:
     told = [one for one in candidates if one.comparison.verdict in ("worse", "no change")]
-    if told:
-        best = max(told, key=lambda one: one.estimate.ratio)
+    return max(told, key=lambda one: _estimate(one).ratio, default=None)
+
+
+def _nothing(nearest: Advised | None, cells: Iterable[CellFinding]) -> str:
+    """Why plain decoding stays: nothing was faster, or nothing could be told."""
+    if nearest is not None:
         return (
-            f"plain decoding: nothing measured was faster; the nearest, {best.name}, is"
-            f" {span(best.estimate)} times as fast"
+            f"nothing measured was faster than plain decoding; the nearest, {nearest.setting}, is"
+            f" {span(_estimate(nearest))} times as fast"
         )
-    reasons = [c.comparison.sentence for c in cells if c.comparison is not None]
-    return f"nothing can be said yet: {reasons[0]}" if reasons else "no method was measured"
+    compared = [one for one in cells if one.comparison is not None]
+    if not compared:
+        return "no method was measured"
+    untold = [one.comparison.sentence for one in compared if one.comparison and not _told(one)]
+    return untold[0] if untold else "no setting has a usable cell for every kind of prompt"
 
 
-def _avoid(one: _Candidate) -> str:
-    sentence = f"{one.name} is slower, {span(one.estimate)} times plain decoding"
-    return f"{sentence}: {one.why}" if one.why else sentence
+def _told(one: CellFinding) -> bool:
+    """Whether a cell's verdict says something about its speed."""
+    return one.comparison is not None and one.comparison.verdict in ("better", "worse", "no change")
+
+
+def _estimate(one: Advised) -> Estimate:
+    found = one.comparison.estimate
+    assert found is not None, "only settings with an estimate are spoken of"
+    return found

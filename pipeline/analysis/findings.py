@@ -72,24 +72,46 @@ class OverallFinding(Record):
         return f"{self.method} K={self.k}"
 
 
+class Advised(Record):
+    """A setting that advice speaks of, with the comparison that says so.
+
+    Attributes:
+        why: what a step gave and took, where the counts tell.
+    """
+
+    method: str
+    k: int
+    comparison: Comparison
+    why: str = ""
+
+    @property
+    def setting(self) -> str:
+        """`mtp K=2`."""
+        return f"{self.method} K={self.k}"
+
+
 class Advice(Record):
     """What to use for one kind of prompt, or for all of them.
 
     Attributes:
         dataset: None is all data sets of the sweep together.
-        method, k: what to use; `none` and 0 where nothing was measurably faster.
+        use: the setting to use; None where nothing was measurably faster than plain decoding.
+        nearest: the fastest setting where none was faster than plain decoding, but some could be
+            told from it or were the same; with neither, nothing can be said.
+        tied: what was as fast as it within the noise.
+        avoid: what was measurably slower, the slowest first.
         sentence: the answer in words: how much faster, how sure, and what cannot be told from it.
-        avoid: what was measurably slower, and why where the counts tell.
         serve_command: the command that starts what is advised.
     """
 
     model: str
     dataset: str | None
     concurrency: int
-    method: str
-    k: int
+    use: Advised | None
+    nearest: Advised | None = None
+    tied: tuple[Advised, ...] = ()
+    avoid: tuple[Advised, ...] = ()
     sentence: str
-    avoid: tuple[str, ...] = ()
     serve_command: str | None = None
 
 

@@ -9,10 +9,17 @@ from pipeline.analysis.statistics import Estimate, Rule
 
 def span(found: Estimate) -> str:
     """`1.42 (1.36 to 1.49)`: a ratio with its interval, no more digits than that justifies."""
+    digits = digits_of(found)
     if found.low is None or found.high is None:
-        return f"{found.ratio:.1f} (no interval)"
-    digits = decimals((found.high - found.low) / 2)
+        return f"{found.ratio:.{digits}f} (no interval)"
     return f"{found.ratio:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+
+
+def digits_of(found: Estimate) -> int:
+    """Decimals that an estimate's interval justifies; one where it has none."""
+    if found.low is None or found.high is None:
+        return 1
+    return decimals((found.high - found.low) / 2)
 
 
 def decimals(uncertainty: float, most: int = 2) -> int:

@@ -85,6 +85,11 @@ class Page:
     def picture(self) -> bytes:
         return base64.b64decode(self._do("GET", "/screenshot")["value"])
 
+    def devtools(self, command: str, **params: object) -> Any:
+        """A command of the browser's own protocol, for what WebDriver has no words for."""
+        body = {"cmd": command, "params": params}
+        return self._do("POST", "/goog/cdp/execute", body)["value"]
+
     def close(self) -> None:
         self._do("DELETE", "")
 

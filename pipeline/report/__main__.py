@@ -1,0 +1,47 @@
+"""`python -m pipeline.report OUTPUT`: write the report of a sweep from its records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.errors import EXIT_OK, InputError, PipelineError
+from pipeline.outputs import Outputs, read
+from pipeline.plan import Plan
+from pipeline.report import MARKDOWN, write_report
+from pipeline.verbs import options
+
+USAGE = "python -m pipeline.report OUTPUT"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write one sweep's report and print its answer; returns the exit code."""
+    try:
+        folder = _parse(argv)
+        plan = folder / "plan.json"
+        asked = [c.fingerprint for c in read(plan, Plan).cells] if plan.is_file() else None
+        report = write_report(Outputs(folder.parent, folder.name), asked)
+    except PipelineError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    sys.stdout.write(f"{report.answer}\n\n{folder / MARKDOWN}\n{report.html}\n")
+    return EXIT_OK
+
+
+def _parse(argv: Sequence[str]) -> Path:
+    words, _ = options(argv, (), USAGE)
+    if len(words) != 1:
+        raise InputError("one folder is needed", allowed=USAGE)
+    folder = Path(words[0]).resolve()
+    if not (folder / "cells").is_dir():
+        raise InputError(
+            "no cell of a sweep is recorded here",
+            where=words[0],
+            remedy="give the folder of a sweep, such as outputs/spec_methods",
+        )
+    return folder
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
