@@ -10,25 +10,29 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from types import FrameType
 from typing import Literal
 
 from pipeline import console
-from pipeline.analysis.timing import split
-from pipeline.errors import EXIT_CELLS_FAILED, EXIT_OK, InputError
-from pipeline.execution import host
+from pipeline.analysis.timing import Interval, split
+from pipeline.assignments import Assignments
+from pipeline.errors import EXIT_CELLS_FAILED, EXIT_OK
+from pipeline.execution import host, leftovers
+from pipeline.execution.dispatch import starts
 from pipeline.execution.events import (
     CellDone,
+    CellLost,
     Event,
     GroupEnded,
     GroupJob,
     GroupStarting,
+    LeftoversEnded,
     Rescored,
     StartDone,
-    Tokenised,
-    TokeniseJob,
 )
+from pipeline.execution.tokenise import tokenise
+from pipeline.execution.worker import run_group
 from pipeline.outputs import Outputs, write_atomically
 from pipeline.plan import Plan
 from pipeline.progress import Progress
@@ -44,15 +48,12 @@ class Terminated(BaseException):
     """SIGTERM: everything is cleaned up on the way out, as after Ctrl-C."""
 
 
-class PromptError(InputError):
-    """Prompts that a model cannot be given."""
-
-
 class Driver:
     """The state of one start: where its time went, and what is still to be tracked.
 
     Args:
-        began: wall-clock time from which everything counts as this start's.
+        began: the monotonic clock's time from which everything counts as this start's. Its own
+            clock times everything, since clocks differ between nodes and may jump.
     """
 
     def __init__(
@@ -65,35 +66,55 @@ class Driver:
     ) -> None:
         self._config, self._outputs, self._start = config, outputs, start
         self._tracker, self._began = tracker, began
-        self._starts: list[tuple[float, float]] = []
-        self._generation: list[tuple[float, float]] = []
+        self._starts: list[Interval] = []
+        self._generation: list[Interval] = []
+        # By place, when what it is at work on began.
+        self._since: dict[str, float] = {}
         self._engines = 0
+        self._missing: set[str] = set()
         self._untracked: list[CellRecord] = []
         self._taken_up = False
 
-    def measure(self, todo: Plan, prompts: dict[str, PromptSet], expected_s: float) -> None:
-        """Run what is missing on the cluster.
+    def measure(
+        self, plan: Plan, todo: Plan, prompts: dict[str, PromptSet], expected_s: float
+    ) -> None:
+        """Run what is missing of a plan on the cluster.
 
         Raises:
             PipelineError: the cluster cannot be reached, or a model cannot be given its prompts.
             KeyboardInterrupt, Terminated: a signal; everything that was started is gone.
         """
         from pipeline.execution import scheduler  # Ray takes a second that a dry run need not pay
+        from pipeline.execution.runner import Runner
 
+        work = Assignments(self._config, plan, todo, self._outputs, self._start.start_id)
+        self._missing = {cell.fingerprint for cell in todo.cells}
+        engines = starts(todo.groups, work.dispatch())
         with (
             self._machine(),
-            scheduler.cluster(self._config.ray, self._config.platform),
+            scheduler.cluster(self._config.ray, self._config.platform) as cluster,
             _sigterm_interrupts(),
             self._recorded(),
         ):
-            jobs = self._jobs(todo, scheduler.tokenise_all(self._tokenise_jobs(todo, prompts)))
-            with console.progress(len(todo.cells), len(todo.groups), expected_s) as shown:
-                scheduler.run_groups(jobs, lambda event: self._take(event, shown))
+            work.take(scheduler.on_a_node(tokenise, work.to_tokenise(prompts)))
+            with console.progress(len(todo.cells), engines, expected_s) as shown:
 
-    def _machine(self) -> AbstractContextManager[None]:
-        """This machine, for the whole sweep, where all of it is measured here."""
-        here = self._config.ray.address is None
-        return host.machine_lock(f"sweep {self._config.name}", 0.0) if here else nullcontext()
+                def take(job: GroupJob, event: Event) -> None:
+                    self._take(work, job, event, shown)
+
+                Runner(cluster, work.dispatch(), work.job, take, run_group).run()
+
+    @contextmanager
+    def _machine(self) -> Iterator[None]:
+        """This machine, for the whole sweep and free of leftovers, where all is measured here."""
+        if self._config.ray.address is not None:
+            yield
+            return
+        with host.machine_lock(f"sweep {self._config.name}", 0.0):
+            for name in leftovers.end(leftovers.orphans()):
+                console.warn(f"left over from an earlier run, and ended: {name}")
+            leftovers.remove_folders()
+            yield
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
@@ -109,73 +130,78 @@ class Driver:
         finally:
             self._close(outcome)
 
-    def finish(self, plan: Plan) -> int:
+    def finish(self, plan: Plan, recorded: Sequence[CellRecord]) -> int:
         """Show and track the whole sweep; the exit code says whether every cell is OK."""
         fingerprints = {cell.fingerprint for cell in plan.cells}
-        records = [r for r in self._outputs.cells() if r.fingerprint in fingerprints]
+        records = [r for r in recorded if r.fingerprint in fingerprints]
         console.print_results(records, self._start.split)
         if self._taken_up:
             self._tell_mlflow(records)
         bad = [r for r in records if r.status != "OK"]
         return EXIT_CELLS_FAILED if bad or len(records) < len(fingerprints) else EXIT_OK
 
-    def _tokenise_jobs(self, todo: Plan, prompts: dict[str, PromptSet]) -> list[TokeniseJob]:
-        names = {group.model for group in todo.groups}
-        return [
-            TokeniseJob(model=m, prompt_sets=tuple(prompts.values()), measure=self._config.measure)
-            for m in self._config.models
-            if m.name in names
-        ]
-
-    def _jobs(self, todo: Plan, tokenised: tuple[Tokenised, ...]) -> list[GroupJob]:
-        by_model = {tokens.model: tokens for tokens in tokenised}
-        for tokens in tokenised:
-            if tokens.error is not None:
-                raise PromptError(tokens.error)
-            for dataset, jobs in tokens.datasets.items():
-                path = self._outputs.folder / "prompts" / f"{tokens.model}--{dataset}.jsonl"
-                write_atomically(path, "".join(job.model_dump_json() + "\n" for job in jobs))
-        return [
-            GroupJob(
-                sweep=self._config.name,
-                start_id=self._start.start_id,
-                group=group,
-                tokens=by_model[group.model],
-                measure=self._config.measure,
-                take_machine=self._config.ray.address is not None,
-            )
-            for group in todo.groups
-        ]
-
-    def _take(self, event: Event, shown: Progress) -> None:
+    def _take(self, work: Assignments, job: GroupJob, event: Event, shown: Progress) -> None:
         if isinstance(event, GroupStarting):
-            shown.starting(event.group, event.node)
+            self._since[job.place] = time.monotonic()
+            shown.starting(_shown(job), event.node)
             # What MLflow has to be told takes seconds, which the engine start hides.
             self._track()
         elif isinstance(event, StartDone):
-            self._starts.append(event.interval)
+            took = self._took(job, self._starts)
             self._engines += event.engines
             # Written again, whole, when the group ends; this is what an interrupted one leaves.
-            write_atomically(self._outputs.log_path(event.group), event.log)
+            self._keep_log(job, event.log)
             if event.ready:
-                shown.ready(event.group, event.interval[1] - event.interval[0])
+                shown.ready(_shown(job), took)
         elif isinstance(event, CellDone):
-            self._outputs.write_cell(event.record, event.passes, event.companion)
-            self._generation.append(event.interval)
-            self._untracked.append(event.record)
+            self._took(job, self._generation)
+            self._keep(event)
+            work.measured(job, event.record)
             shown.cell(event.record)
+        elif isinstance(event, CellLost):
+            shown.lost(event.record)
         elif isinstance(event, Rescored):
             self._outputs.write_rescored(event.name, event.outputs)
-            self._generation.append(event.interval)
+            work.scored(event.name)
+            self._took(job, self._generation)
         elif isinstance(event, GroupEnded):
-            write_atomically(self._outputs.log_path(event.group), event.log)
+            self._keep_log(job, event.log)
+        elif isinstance(event, LeftoversEnded):
+            for name in event.processes:
+                console.warn(f"left over on {event.node} from an earlier run, and ended: {name}")
+
+    def _took(self, job: GroupJob, intervals: list[Interval]) -> float:
+        """Count the time since the last event of a place among some intervals; its seconds."""
+        now = time.monotonic()
+        since = self._since.get(job.place, now)
+        intervals.append((since, now))
+        self._since[job.place] = now
+        return now - since
+
+    def _keep(self, event: CellDone) -> None:
+        """Make a cell or a reference durable; an opening also stands for the cell it measured."""
+        record = event.record
+        self._outputs.write_cell(record, event.passes, event.companion)
+        if record.role == "opening" and record.fingerprint in self._missing:
+            record = record.model_copy(update={"role": "cell"})
+            self._outputs.write_cell(record, event.passes)
+        if record.role == "cell":
+            self._missing.discard(record.fingerprint)
+            self._untracked.append(record)
+
+    def _keep_log(self, job: GroupJob, log: str) -> None:
+        """Attempts and references log beside the group's own log, not over it."""
+        again = f".attempt{job.attempt}" if job.attempt > 1 else ""
+        role = f".{job.place}.{job.role}" if job.role != "cells" else ""
+        write_atomically(self._outputs.log_path(f"{job.group.id}{role}{again}"), log)
 
     def _tell_mlflow(self, records: Sequence[CellRecord]) -> None:
         """Complete what MLflow has of the sweep, what earlier starts could not tell included."""
         for record in records:
             self._tracker.cell(record)
-        for earlier in self._outputs.starts()[:-1]:
-            self._tracker.finish(earlier)
+        for start in self._outputs.starts():
+            if start.start_id != self._start.start_id:
+                self._tracker.finish(start)
         self._tracker.finish(self._start, table=console.table_markdown(records))
         if self._tracker.problem is not None:
             console.warn(str(self._tracker.problem))
@@ -189,7 +215,7 @@ class Driver:
         self._untracked.clear()
 
     def _close(self, outcome: Outcome) -> None:
-        times = split((self._began, time.time()), self._starts, self._generation)
+        times = split((self._began, time.monotonic()), self._starts, self._generation)
         self._start = self._start.model_copy(
             update={
                 "outcome": outcome,
@@ -199,6 +225,12 @@ class Driver:
             }
         )
         self._outputs.write_start(self._start)
+
+
+def _shown(job: GroupJob) -> str:
+    """What a group is called on the way: its role where it is no plain one, and its attempt."""
+    role = "" if job.role == "cells" else f" ({job.role})"
+    return f"{job.group.id}{role}" + (f", attempt {job.attempt}" if job.attempt > 1 else "")
 
 
 @contextmanager

@@ -52,6 +52,8 @@ def held(
             note.write_text(f"{owner}, process {os.getpid()}")
         yield
     finally:
+        with contextlib.suppress(OSError):
+            note.unlink(missing_ok=True)
         lock.release()
 
 

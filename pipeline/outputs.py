@@ -10,6 +10,7 @@ same folder.
       requests/<same name>.jsonl        one line per request of that cell
       requests/<same name>.companion.jsonl  the same of the baseline it was interleaved with
       rescored/<same names>.jsonl       those outputs as the plain engine scores them
+      telemetry/<same name>.jsonl       the host, second by second, while the cell was measured
       references/<name>.<start>.<node>.<role>.json  baselines that bracket a node's cells
       prompts/<model>--<dataset>.jsonl  the token ids every method was given
       logs/<group>.log                  the engine's own log
@@ -19,6 +20,7 @@ same folder.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +29,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from pipeline.errors import InfrastructureError
+from pipeline.host.series import Sample
 from pipeline.plan import Plan
 from pipeline.records import (
     CellRecord,
@@ -43,9 +46,23 @@ R = TypeVar("R", bound=Record)
 class RecordError(InfrastructureError):
     """A record on disk that cannot be read as what it should be."""
 
-    def __init__(self, path: Path, problem: str) -> None:
+    def __init__(self, path: Path, problem: str, *, remedy: str = "") -> None:
+        self.path = path
         super().__init__(
-            problem, where=str(path), remedy="move it away and start the same command again"
+            problem,
+            where=str(path),
+            remedy=remedy or "move it away and start the same command again",
+        )
+
+
+class OtherVersionError(RecordError):
+    """A whole record that another version of this program wrote."""
+
+    def __init__(self, path: Path, difference: str) -> None:
+        super().__init__(
+            path,
+            f"another version wrote it ({difference})",
+            remedy="go on with that version, or choose another output_dir to measure anew",
         )
 
 
@@ -80,12 +97,15 @@ class Outputs:
         record: CellRecord,
         passes: Iterable[PassRecord],
         companion: Iterable[PassRecord] = (),
+        series: Iterable[Sample] = (),
     ) -> None:
         """Make a cell, or a reference, durable: its requests first, then its record.
 
         Args:
             companion: the passes of the baseline that it was interleaved with.
+            series: the host while it was measured.
         """
+        self._write_lines("telemetry", cell_name(record), series)
         for name, side in ((cell_name(record), passes), (companion_name(record), companion)):
             self._write_lines("requests", name, [r for p in side for r in p.requests])
         folder = "cells" if record.role == "cell" else "references"
@@ -108,6 +128,41 @@ class Outputs:
             RecordError: a file is not a cell record of this schema.
         """
         return tuple(read(path, CellRecord) for path in self._files("cells"))
+
+    def sound_cells(self) -> tuple[tuple[CellRecord, ...], tuple[RecordError, ...]]:
+        """Every cell record that is whole, and what is wrong with the others.
+
+        Raises:
+            OtherVersionError: a record is whole and of another schema; it is not half read.
+        """
+        sound, damaged = [], []
+        for path in self._files("cells"):
+            try:
+                sound.append(read(path, CellRecord))
+            except OtherVersionError:
+                raise
+            except RecordError as error:
+                damaged.append(error)
+        return tuple(sound), tuple(damaged)
+
+    def set_aside(self, damaged: RecordError) -> Path:
+        """Rename a damaged record, so that its cell is measured again and nothing is thrown away.
+
+        Raises:
+            WriteError: it cannot be renamed.
+        """
+        aside = damaged.path.with_name(f"{damaged.path.name}.damaged")
+        try:
+            return damaged.path.replace(aside)
+        except OSError as error:
+            raise WriteError(damaged.path, error) from error
+
+    def close_killed_starts(self) -> None:
+        """Starts that never told their end were killed: only one runs at a time, and it asks."""
+        for path in self._files("starts"):
+            start = read(path, StartRecord)
+            if start.outcome == "running":
+                self.write_start(start.model_copy(update={"outcome": "interrupted"}))
 
     def starts(self) -> tuple[StartRecord, ...]:
         """The records of all starts, oldest first."""
@@ -170,9 +225,27 @@ def read(path: Path, kind: type[R]) -> R:
     except OSError as error:
         raise RecordError(path, f"it cannot be read ({error.strerror})") from error
     except ValidationError as error:
+        if difference := _other_version(path, kind, error):
+            raise OtherVersionError(path, difference) from error
         first = error.errors()[0]
         where = "".join(f"{part}: " for part in first["loc"])
         raise RecordError(path, f"it is not a {kind.__name__} ({where}{first['msg']})") from error
+
+
+def _other_version(path: Path, kind: type[Record], error: ValidationError) -> str:
+    """How a whole record differs from what this version writes; empty for a damaged one."""
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError:
+        return ""
+    known = kind.model_fields.get("schema_version")
+    if known is None or not isinstance(content, dict):
+        return ""
+    schema = content.get("schema_version")
+    if isinstance(schema, int) and schema != known.default:
+        return f"schema {schema}, this one reads {known.default}"
+    unknown = [str(e["loc"][-1]) for e in error.errors() if e["type"] == "extra_forbidden"]
+    return f"it holds '{unknown[0]}', which is not known here" if unknown else ""
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -110,6 +110,9 @@ class Progress:
     def cell(self, record: CellRecord) -> None:
         """A cell is on disk, measured or failed."""
         pace = self._pace
+        if record.role != "cell":
+            self._say(f"{record.role} of {record.at.label}: {outcome(record)}")
+            return
         pace.cell(record)
         self._bar.update(self._task, completed=pace.done)
         decode = record.metrics.get(DECODE)
@@ -117,6 +120,11 @@ class Progress:
         left = f", {pace.left()}" if pace.left() and not self._console.is_terminal else ""
         text = f"[{pace.done}/{pace.cells}] {record.at.label}: {outcome(record)}{speed}{left}"
         self._say(text, style=None if record.status == "OK" else "red")
+
+    def lost(self, record: CellRecord) -> None:
+        """A cell was lost to infrastructure and will be tried once more."""
+        kind = record.failure.kind if record.failure is not None else "lost"
+        self._say(f"{record.at.label}: {kind}, to be tried once more", style="yellow")
 
     def line(self) -> str:
         """The line that is redrawn: where the sweep is, and the time left."""

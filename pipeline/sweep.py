@@ -53,7 +53,7 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
         PipelineError: nothing could be started; what is measured by then is on disk.
         KeyboardInterrupt, Terminated: a signal; everything that was started is gone.
     """
-    began = time.time()
+    began = time.monotonic()
     uri = store_uri(config.tracking.uri)
     prompts = {d.name: load_prompts(d, config.measure.max_tokens) for d in config.datasets}
     vllm = installed_vllm()
@@ -61,10 +61,12 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
     plan = make_plan(config, prompts, identity_for_show if config.dry_run else identity, vllm)
     outputs = Outputs(Path(config.output_dir), config.name)
     with nullcontext() if config.dry_run else _only_writer(outputs.folder, config.name):
-        done = frozenset(r.fingerprint for r in outputs.cells() if r.status == "OK")
-        todo = plan.without(done)
+        recorded = _recorded(outputs, config)
+        kept = (r for r in recorded if r.status == "OK" or config.retry == "none")
+        todo = plan.without(frozenset(r.fingerprint for r in kept))
         repeats, assume = config.measure.repeats, config.platform.assume
-        expected = estimate(todo, prompts, repeats, assume, _history(config))
+        history = [*recorded, *_elsewhere(config)] if todo.groups else []
+        expected = estimate(todo, prompts, repeats, assume, history)
         console.print_plan(
             plan,
             {name: len(s.prompts) for name, s in prompts.items()},
@@ -74,18 +76,33 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
         if config.dry_run:
             return EXIT_OK
         outputs.write_plan(plan)
+        outputs.close_killed_starts()
         tracker = Tracker(outputs, uri, enabled=config.tracking.enabled)
         driver = Driver(config, outputs, new_start(config, argv), tracker, began)
         if todo.groups:
-            driver.measure(todo, prompts, expected.total_s)
-        return driver.finish(plan)
+            driver.measure(plan, todo, prompts, expected.total_s)
+            recorded = outputs.cells()
+        return driver.finish(plan, recorded)
 
 
-def _history(config: SweepConfig) -> list[CellRecord]:
-    """Cells of every sweep under the same output folder, which tell how long things take."""
+def _recorded(outputs: Outputs, config: SweepConfig) -> tuple[CellRecord, ...]:
+    """What is measured already; a damaged record is set aside, and its cell measured again."""
+    sound, damaged = outputs.sound_cells()
+    for error in damaged:
+        if config.dry_run:
+            console.warn(f"{error.where}: {error.problem}; its cell is measured again")
+        else:
+            aside = outputs.set_aside(error)
+            console.warn(f"{error.problem}; kept as {aside}, and its cell is measured again")
+    return sound
+
+
+def _elsewhere(config: SweepConfig) -> list[CellRecord]:
+    """Cells of other sweeps under the same output folder, which tell how long things take."""
     root = Path(config.output_dir)
     found: list[CellRecord] = []
-    for folder in sorted(root.glob("*/cells")):
+    others = [f for f in sorted(root.glob("*/cells")) if f.parent.name != config.name]
+    for folder in others:
         # Another sweep's damaged record is that sweep's trouble; here it only estimates less well.
         with suppress(RecordError):
             found += Outputs(root, folder.parent.name).cells()

@@ -28,6 +28,7 @@ def test_a_lock_is_free_again_after_its_block_even_when_that_failed(tmp_path: Pa
         raise ZeroDivisionError
     with held(path, "b", 0, InputError):
         pass
+    assert not path.with_name("lock.owner").exists()
 
 
 def test_a_lock_dies_with_a_killed_holder(tmp_path: Path) -> None:

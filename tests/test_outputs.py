@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import EXIT_NO_INFRASTRUCTURE
-from pipeline.outputs import Outputs, RecordError, cell_name, read, write_atomically
+from pipeline.outputs import (
+    OtherVersionError,
+    Outputs,
+    RecordError,
+    cell_name,
+    read,
+    write_atomically,
+)
 from pipeline.records import CellRecord
 from tests.factories import cell_record, coordinates, failed_record, one_pass, plan, start_record
 
@@ -62,7 +69,7 @@ def test_a_record_of_another_schema_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cell.json"
     newer = json.loads(cell_record().model_dump_json()) | {"schema_version": 2}
     path.write_text(json.dumps(newer))
-    with pytest.raises(RecordError, match="schema_version"):
+    with pytest.raises(OtherVersionError, match="schema 2, this one reads 1"):
         read(path, CellRecord)
 
 

@@ -273,6 +273,17 @@ class Dispatch:
         return _narrowed(baseline, frozenset(wanted))
 
 
+def starts(groups: Sequence[EngineGroup], dispatch: Dispatch) -> int:
+    """How many assignments a fresh dispatch would make if one set of nodes did everything."""
+    for index in range(max(group.resources.nodes for group in groups)):
+        dispatch.joined(str(index), float("inf"))
+    count = 0
+    while chosen := dispatch.next():
+        dispatch.ended(chosen, frozenset(c.fingerprint for c in chosen.group.cells), frozenset())
+        count += 1
+    return count
+
+
 def _offers(needs: Resources, gpus: float) -> bool:
     """Whether a node has the GPUs; on a machine without any, one is declared to stand for it."""
     return gpus >= max(1, needs.gpus)

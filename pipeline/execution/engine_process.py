@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 
 from pipeline.errors import InfrastructureError
+from pipeline.execution.leftovers import MARK as MARK
 from pipeline.execution.messages import (
     REPLY,
     Answer,
@@ -38,8 +39,6 @@ from pipeline.plan import EngineConfig
 from pipeline.records import PassRecord, RescoredOutput
 from pipeline.spec import Record
 
-# In the environment of every process of an engine, so that leftovers can be told from others' work.
-MARK = "SPEC_DECODE_PIPELINE_ENGINE"
 _END_S = 5.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pipeline.execution.messages import Output, PromptJob
+from pipeline.host.series import Sample
 from pipeline.plan import EngineConfig, EngineGroup
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord, PassRecord, RescoredOutput
@@ -41,6 +42,7 @@ class GroupJob(Record):
     """One engine group with everything its task needs; nothing is looked up elsewhere.
 
     Attributes:
+        place: the node it is for, as records name it; several are joined by a plus.
         role: `opening` and `closing` measure the baseline's cells at the two ends of a node's share
             of a model, as references for the methods measured between them.
         companion: the baseline's engine, to be kept resident beside the method's; None for the
@@ -55,6 +57,7 @@ class GroupJob(Record):
     measure: MeasureSpec
     # False where the driver, on the same machine, holds it for the whole sweep.
     take_machine: bool = True
+    place: str = ""
     attempt: int = 1
     role: Role = "cells"
     companion: EngineConfig | None = None
@@ -83,12 +86,20 @@ class CellDone(Record):
 
     Attributes:
         companion: the passes of the baseline that it was interleaved with.
+        series: the host, second by second, while it was measured.
     """
 
     record: CellRecord
     passes: tuple[PassRecord, ...]
     companion: tuple[PassRecord, ...] = ()
+    series: tuple[Sample, ...] = ()
     interval: tuple[float, float]
+
+
+class CellLost(Record):
+    """A cell that infrastructure lost and that will be tried once more; the record is not kept."""
+
+    record: CellRecord
 
 
 class Rescored(Record):
@@ -106,4 +117,11 @@ class GroupEnded(Record):
     log: str
 
 
-Event = GroupStarting | StartDone | CellDone | Rescored | GroupEnded
+class LeftoversEnded(Record):
+    """Processes of an earlier run that nobody owned any more; what each was, in words."""
+
+    node: str
+    processes: tuple[str, ...]
+
+
+Event = GroupStarting | StartDone | CellDone | CellLost | Rescored | GroupEnded | LeftoversEnded

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import socket
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
+from pipeline.analysis.energy import with_energy
 from pipeline.analysis.engagement import Judgement, judge
 from pipeline.analysis.metrics import summarise
 from pipeline.analysis.speed import prompt_costs
-from pipeline.execution.alternate import Engines, Sides, run_pass
+from pipeline.execution.alternate import Engines, Sides, Span, run_pass
 from pipeline.execution.events import CellDone, GroupJob
+from pipeline.execution.nodes import node_name
+from pipeline.host.telemetry import Telemetry
 from pipeline.methods import BASELINE
 from pipeline.plan import Cell
 from pipeline.platforms import Pairing
 from pipeline.records import CellRecord, Companion, EngineContext, Failure, PassRecord
+
+
+class Bench(NamedTuple):
+    """Engines that are ready, where and with what, and the host that is watched meanwhile."""
+
+    engines: Engines
+    context: EngineContext
+    telemetry: Telemetry
 
 
 def warm_up(engines: Engines, job: GroupJob) -> Sides:
@@ -22,10 +34,8 @@ def warm_up(engines: Engines, job: GroupJob) -> Sides:
     return run_pass(engines, job.tokens.warmup, 1, 0, job.measure.sampling)
 
 
-def measure(
-    engines: Engines, job: GroupJob, cell: Cell, context: EngineContext, began: float
-) -> CellDone:
-    """Measure a cell: every repeat is one pass over all its prompts.
+def measure(bench: Bench, job: GroupJob, cell: Cell, began: float) -> CellDone:
+    """Measure a cell; once more, after the machine cooled down, where it ran slower than it can.
 
     Args:
         began: wall-clock time from which generation for this cell counts (its warm-up's start).
@@ -33,26 +43,60 @@ def measure(
     Raises:
         EngineError: an engine died, hung or raised.
     """
+    done = _measure_once(bench, job, cell, began)
+    if done.record.status == "THROTTLED":
+        bench.telemetry.cool_down()
+        done = _measure_once(bench, job, cell, began)
+    return done
+
+
+def _measure_once(bench: Bench, job: GroupJob, cell: Cell, began: float) -> CellDone:
+    """Every repeat is one pass over all prompts."""
     started = datetime.now(UTC)
     clock = time.monotonic()
     prompts = job.tokens.datasets[cell.at.dataset]
     sampling = job.measure.sampling
     repeats = [
-        run_pass(engines, prompts, cell.at.concurrency, repeat, sampling)
+        run_pass(bench.engines, prompts, cell.at.concurrency, repeat, sampling)
         for repeat in range(job.measure.repeats)
     ]
     passes = tuple(sides.measured for sides in repeats)
     companion = tuple(sides.companion for sides in repeats if sides.companion is not None)
-    record = _record(job, cell, context, passes).model_copy(
+    ended = time.monotonic()
+    energies = [_energy_j(bench.telemetry, sides.spans) for sides in repeats]
+    record = _record(job, cell, bench.context, passes, energies).model_copy(
         update={
             "started_at": started.isoformat(timespec="seconds"),
-            "measured_s": round(time.monotonic() - clock, 3),
+            "measured_s": round(ended - clock, 3),
             "companion": _companion(companion) if companion else None,
         }
     )
     return CellDone(
-        record=record, passes=passes, companion=companion, interval=(began, time.time())
+        record=_watched(record, bench.telemetry, clock, ended),
+        passes=passes,
+        companion=companion,
+        series=bench.telemetry.series(clock, ended),
+        interval=(began, time.time()),
     )
+
+
+def _energy_j(telemetry: Telemetry, spans: Sequence[Span]) -> float | None:
+    """Joules of an engine's turns; None where the power was not known in all of them."""
+    parts = [telemetry.between(*span).energy_j for span in spans]
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _watched(record: CellRecord, telemetry: Telemetry, began: float, ended: float) -> CellRecord:
+    """The record with what the host did; THROTTLED where that spoils an otherwise sound cell."""
+    summary = telemetry.between(began, ended)
+    found: dict[str, object] = {"telemetry": summary}
+    if record.status == "OK":
+        if (reason := telemetry.throttled(summary)) is not None:
+            found |= {"status": "THROTTLED", "status_reason": reason}
+        else:
+            telemetry.remember(summary)
+    return record.model_copy(update=found)
 
 
 def failed(
@@ -95,7 +139,7 @@ def _blank(
         start_id=job.start_id,
         group=job.group.id,
         role="cell" if job.role == "cells" else job.role,
-        node=socket.gethostname(),
+        node=node_name(),
         attempt=job.attempt,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         context=context,
@@ -104,9 +148,13 @@ def _blank(
 
 
 def _record(
-    job: GroupJob, cell: Cell, context: EngineContext, passes: tuple[PassRecord, ...]
+    job: GroupJob,
+    cell: Cell,
+    context: EngineContext,
+    passes: tuple[PassRecord, ...],
+    energies_j: Sequence[float | None],
 ) -> CellRecord:
-    summary = summarise(passes, cell.at.k)
+    summary = with_energy(summarise(passes, cell.at.k), passes, energies_j)
     judgement = judge(cell.at.kind, cell.at.k, passes)
     return _blank(job, cell, judgement, context).model_copy(
         update={

@@ -1,8 +1,9 @@
 """Engine groups as Ray tasks, events back to the driver. The only module that imports Ray.
 
-A task per engine group, never retried by Ray (that would hide a crash and spoil the timing) and in
-a worker process of its own. Each asks for its GPUs and for the `machine` resource, of which a node
-has one, so that a node runs one engine at a time; on a machine without GPUs both are logical.
+A task per engine group, never retried by Ray (that would hide a crash and spoil the timing), in a
+worker process of its own, on the node that `pipeline.execution.dispatch` chose. Each asks for its
+GPUs and for the `machine` resource, of which a node has one, so that two sweeps on one cluster do
+not meet on a node; on a machine without GPUs both are logical.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, TypeVar
 
 # Ray's uv hook would build the environment again for every worker, which takes minutes; read by Ray
 # when it is imported, so it stands before the import.
@@ -25,28 +27,30 @@ os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
+import psutil
 import ray
-from ray.exceptions import RayError
-
-from pipeline.errors import InfrastructureError
-from pipeline.execution.events import (
-    CellDone,
-    Event,
-    GroupEnded,
-    GroupJob,
-    Tokenised,
-    TokeniseJob,
+from ray.exceptions import NodeDiedError, RayError
+from ray.util import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
 )
-from pipeline.execution.measure import failed
-from pipeline.execution.tokenise import tokenise
-from pipeline.execution.worker import run_group
-from pipeline.records import Failure
-from pipeline.spec import PlatformSpec, RayTarget, Resources
 
+import pipeline
+from pipeline.errors import InfrastructureError
+from pipeline.execution import leftovers
+from pipeline.execution.events import Event, GroupJob, LeftoversEnded
+from pipeline.execution.nodes import call_this_node, safe
+from pipeline.execution.runner import Lost, Measure, Node
+from pipeline.spec import PlatformSpec, RayTarget
+
+J = TypeVar("J")
+R = TypeVar("R")
 MACHINE = "machine"
 # Records are small; a Spark's memory is the model's.
 _OBJECT_STORE_BYTES = 200 * 1024**2
 _CONNECT_S = 5.0
+_NODE_ID = "ray.io/node-id"
 
 
 class ClusterError(InfrastructureError):
@@ -62,54 +66,162 @@ class ClusterError(InfrastructureError):
 
 
 class TaskLostError(InfrastructureError):
-    """Ray lost a task that reads prompts."""
+    """Ray lost a short task twice."""
 
-    def __init__(self, model: str, error: Exception) -> None:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    def __init__(self, what: str, error: Exception) -> None:
+        last = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         super().__init__(
-            f"its prompts could not be turned into tokens ({first[:200]})", where=f"model {model}"
+            f"no node could look at it ({last[:200]})",
+            where=what,
+            remedy="see that the nodes are up and hold what the sweep names",
         )
 
 
-class NoNodeError(InfrastructureError):
-    """No node of the cluster can take a group."""
+class Cluster:
+    """A connection to a cluster; one that was started here can be started again."""
 
-    def __init__(self, needs: dict[str, float], have: dict[str, float]) -> None:
-        super().__init__(
-            f"no node of the cluster offers {needs}",
-            where="ray",
-            allowed=f"{ {key: have.get(key, 0.0) for key in needs} } in all",
-            remedy="add a node, or choose models that fit",
-        )
+    def __init__(self, target: RayTarget, platform: PlatformSpec) -> None:
+        self._target, self._platform = target, platform
+        self._processes: list[psutil.Process] = []
+        self._spread: dict[Any, Any] = {}
+        self.connect()
+
+    def connect(self) -> None:
+        """Connect, or start Ray here.
+
+        Raises:
+            ClusterError: Ray cannot be reached or started.
+        """
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if self._target.address is not None:
+            options["address"] = self._target.address
+            # Nodes run this driver's own code, whatever is installed there.
+            options["runtime_env"] = {"py_modules": [str(Path(pipeline.__file__).parent)]}
+        else:
+            options |= {
+                "include_dashboard": False,
+                "num_gpus": self._platform.logical_gpus,
+                "resources": {MACHINE: 1},
+                "object_store_memory": _OBJECT_STORE_BYTES,
+            }
+        for last in (False, True):
+            try:
+                _reach(self._target.address)
+                ray.init(**options)
+                break
+            except Exception as error:
+                # A node that is too slow to start is told as a bare Exception. Ray gives it half a
+                # minute, which a busy machine may not manage at first and does once files are read.
+                if last or "timed out during startup" not in str(error):
+                    raise ClusterError(self._target.address, error) from error
+                self._end()
+        below = psutil.Process().children(recursive=True)
+        self._processes = [p for p in below if p.name() in ("raylet", "gcs_server")]
+
+    def nodes(self) -> dict[str, Node]:
+        """The nodes that are alive, by name; none where Ray's own processes here have ended."""
+        if any(not _runs(p) for p in self._processes):
+            return {}
+        return _named([node for node in ray.nodes() if node["Alive"]])
+
+    @property
+    def local(self) -> bool:
+        """Whether Ray was started here, for this sweep."""
+        return self._target.address is None
+
+    def start(self, measure: Measure, job: GroupJob, nodes: Sequence[Node]) -> Any:
+        """Start a group's task on its nodes, the first of which drives the engine; its stream."""
+        machine = {MACHINE: 1.0} if nodes[0].machine else {}
+        if len(nodes) == 1:
+            options: dict[str, Any] = {
+                "num_gpus": float(max(1, job.group.resources.gpus)),
+                "resources": machine,
+                "scheduling_strategy": NodeAffinitySchedulingStrategy(nodes[0].id, soft=False),
+            }
+        else:
+            # The machines are held; their GPUs are left for vLLM, which places on them itself.
+            spread = placement_group(
+                [machine or {"CPU": 1.0} for _ in nodes],
+                strategy="STRICT_SPREAD",
+                bundle_label_selector=[{_NODE_ID: node.id} for node in nodes],
+            )
+            options = {"scheduling_strategy": PlacementGroupSchedulingStrategy(spread, 0)}
+        task = ray.remote(max_retries=0, max_calls=1, num_cpus=0, num_returns="streaming")(on_node)
+        stream = task.options(**options).remote(measure, job)
+        if len(nodes) > 1:
+            self._spread[stream] = spread
+        return stream
+
+    def ready(self, streams: Sequence[Any], seconds: float) -> list[Any]:
+        """Those of some streams that have an event, waiting for the first one at most so long."""
+        found: list[Any] = ray.wait(list(streams), num_returns=1, timeout=seconds)[0]
+        return found
+
+    def event(self, stream: Any) -> Event | None:
+        """The next event of a stream that is ready; None at its end.
+
+        Raises:
+            Lost: Ray lost the task.
+        """
+        try:
+            event: Event = ray.get(next(stream))
+        except StopIteration:
+            return None
+        except RayError as error:
+            first = (str(error).strip().splitlines() or [""])[0]
+            kind = "NODE_LOST" if isinstance(error, NodeDiedError) else "WORKER_LOST"
+            raise Lost(kind, f"{type(error).__name__}: {first[:300]}") from error
+        return event
+
+    def release(self, stream: Any) -> None:
+        """Give back what a stream's task held on several nodes."""
+        if (spread := self._spread.pop(stream, None)) is not None:
+            remove_placement_group(spread)
+
+    def restart(self) -> None:
+        """Start Ray here again after its processes ended.
+
+        Raises:
+            ClusterError: it cannot be started.
+        """
+        self._end()
+        self.connect()
+
+    def _end(self) -> None:
+        ray.shutdown()
+        leftovers.end(leftovers.marked_by(leftovers.mark_of(psutil.Process())))
 
 
 @contextmanager
-def cluster(target: RayTarget, platform: PlatformSpec) -> Iterator[None]:
-    """A connection to the cluster; one that was started here ends with it.
+def cluster(target: RayTarget, platform: PlatformSpec) -> Iterator[Cluster]:
+    """A connection to the cluster; one that was started here ends with all it started.
 
     Raises:
         ClusterError: Ray cannot be reached or started.
     """
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if target.address is not None:
-        options["address"] = target.address
-    else:
-        options |= {
-            "include_dashboard": False,
-            "num_gpus": platform.logical_gpus,
-            "resources": {MACHINE: 1},
-            "object_store_memory": _OBJECT_STORE_BYTES,
-        }
-    try:
-        _reach(target.address)
-        ray.init(**options)
-    except Exception as error:
-        # A node that is too slow to start is told as a bare Exception.
-        raise ClusterError(target.address, error) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    with leftovers.guarded() if target.address is None else nullcontext():
+        try:
+            yield Cluster(target, platform)
+        finally:
+            ray.shutdown()
+
+
+def _runs(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _named(nodes: Sequence[dict[str, Any]]) -> dict[str, Node]:
+    """By the name a node was given, else its host's; a second one of that name gets its id too."""
+    found: dict[str, Node] = {}
+    for node in nodes:
+        offers, given = node["Resources"], node["NodeName"]
+        name = safe(node["NodeManagerHostname"] if given == node["NodeManagerAddress"] else given)
+        if name in found:
+            name = f"{name}-{node['NodeID'][:6]}"
+        found[name] = Node(node["NodeID"], offers.get("GPU", 0.0), bool(offers.get(MACHINE)))
+    return found
 
 
 def _reach(address: str | None) -> None:
@@ -120,90 +232,31 @@ def _reach(address: str | None) -> None:
         socket.create_connection((host, port), timeout=_CONNECT_S).close()
 
 
-def tokenise_all(jobs: Sequence[TokeniseJob]) -> tuple[Tokenised, ...]:
-    """Tokenise the prompts of each model, on a node of the cluster.
+def on_a_node(function: Callable[[J], R], jobs: Mapping[str, J]) -> tuple[R, ...]:
+    """Run a short function for each job somewhere in the cluster; nothing of it is timed.
 
     Raises:
-        TaskLostError: the task crashed or its node was lost.
+        TaskLostError: it crashed twice, or its nodes were lost.
     """
-    task = ray.remote(max_retries=0, max_calls=1, num_cpus=0)(tokenise)
-    pending = [(job.model.name, task.remote(job)) for job in jobs]
-    return tuple(_tokens(model, reference) for model, reference in pending)
+    task = ray.remote(max_retries=1, max_calls=1, num_cpus=0)(function)
+    pending = [(name, task.remote(job)) for name, job in jobs.items()]
+    return tuple(_got(name, reference) for name, reference in pending)
 
 
-def _tokens(model: str, reference: Any) -> Tokenised:
+def _got(name: str, reference: Any) -> Any:
     try:
-        tokens: Tokenised = ray.get(reference)
+        return ray.get(reference)
     except RayError as error:
-        raise TaskLostError(model, error) from error
-    return tokens
+        raise TaskLostError(name, error) from error
 
 
-def run_groups(jobs: Iterable[GroupJob], emit: Callable[[Event], None]) -> None:
-    """Run every group and hand each event to `emit`, in the driver's thread.
-
-    A task that Ray loses fails the cells it had not delivered; the other groups go on.
-
-    Raises:
-        NoNodeError: a group fits on no node.
-    """
-    # One task object for all: Ray starts tasks of one kind in the order they were submitted.
-    task = ray.remote(max_retries=0, max_calls=1, num_cpus=0, num_returns="streaming")(run_group)
-    running = {_submit(task, job): _Delivery(job) for job in jobs}
-    while running:
-        # A second at most, so that a signal to the driver is not kept waiting.
-        ready, _ = ray.wait(list(running), num_returns=1, timeout=1.0)
-        for stream in ready:
-            for event in running[stream].take(stream):
-                emit(event)
-            if running[stream].ended:
-                del running[stream]
-
-
-class _Delivery:
-    """What a group's task has delivered so far, so that what it lost can be told."""
-
-    def __init__(self, job: GroupJob) -> None:
-        self._job = job
-        self._missing = {cell.fingerprint: cell for cell in job.group.cells}
-        self.ended = False
-
-    def take(self, stream: Any) -> Iterator[Event]:
-        """The next event of a stream that is ready."""
-        try:
-            event: Event = ray.get(next(stream))
-        except StopIteration:
-            self.ended = True
-            return
-        except RayError as error:
-            self.ended = True
-            yield from self._lost(error)
-            return
-        if isinstance(event, CellDone):
-            self._missing.pop(event.record.fingerprint, None)
-        yield event
-
-    def _lost(self, error: RayError) -> Iterator[Event]:
-        first = (str(error).strip().splitlines() or [""])[0]
-        failure = Failure(kind="WORKER_LOST", message=f"{type(error).__name__}: {first[:300]}")
-        for cell in self._missing.values():
-            yield failed(self._job, cell, failure, None)
-        yield GroupEnded(group=self._job.group.id, log=str(error))
-
-
-def _submit(task: Any, job: GroupJob) -> Any:
-    needs = _needs(job.group.resources)
-    short = {"GPU" if key == "num_gpus" else key: value for key, value in needs.items()}
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if not any(all(n.get(key, 0.0) >= value for key, value in short.items()) for n in nodes):
-        raise NoNodeError(short, ray.cluster_resources())
-    gpus = needs.pop("num_gpus")
-    return task.options(num_gpus=gpus, resources=needs).remote(job)
-
-
-def _needs(resources: Resources) -> dict[str, float]:
-    """A group's demand: its GPUs (one logical GPU on a machine without), and the whole machine."""
-    needs: dict[str, float] = {"num_gpus": float(max(1, resources.gpus))}
-    if ray.cluster_resources().get(MACHINE):
-        needs[MACHINE] = 1.0
-    return needs
+def on_node(measure: Measure, job: GroupJob) -> Iterator[Event]:
+    """The task: clear the node of leftovers, then measure."""
+    leftovers.die_with_parent()
+    call_this_node(job.place)
+    if job.group.resources.nodes > 1:
+        # vLLM places its workers on the cluster by itself, from the engine's own process.
+        os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
+    if names := leftovers.end(leftovers.orphans()):
+        yield LeftoversEnded(node=job.place, processes=names)
+    yield from measure(job)

@@ -6,7 +6,6 @@ writes nothing but the engine's log, to a temporary file whose end travels back 
 
 from __future__ import annotations
 
-import socket
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.analysis.engagement import Judgement
-from pipeline.errors import PipelineError
+from pipeline.errors import InfrastructureError, PipelineError
 from pipeline.execution import gate
 from pipeline.execution.alternate import Engines
 from pipeline.execution.engine_process import EngineError, EngineProcess
@@ -28,14 +27,35 @@ from pipeline.execution.events import (
     StartDone,
 )
 from pipeline.execution.host import machine_lock
-from pipeline.execution.measure import failed, idle, measure, warm_up
+from pipeline.execution.leftovers import FOLDER
+from pipeline.execution.measure import Bench, failed, idle, measure, warm_up
+from pipeline.execution.nodes import node_name
 from pipeline.execution.rescore import rescore, rescore_cell
+from pipeline.host.telemetry import Telemetry
 from pipeline.plan import Cell, EngineConfig
+from pipeline.preflight import before_start
+from pipeline.preflight.findings import Finding, stopped
 from pipeline.records import EngineContext, Failure
 from pipeline.serve import serve_command
 from pipeline.sources import resolve
 
 _LOG_BYTES = 400_000
+
+
+class PreflightError(InfrastructureError):
+    """The node would not let an engine start, or would make its figures lie."""
+
+    kind = "PREFLIGHT"
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        first = findings[0]
+        super().__init__(
+            "; ".join(f"{finding.what}: {finding.why}" for finding in findings),
+            where=f"preflight check {first.check}",
+            remedy=first.cure,
+        )
+
+
 _TAIL_LINES = 25
 
 
@@ -45,14 +65,17 @@ def run_group(job: GroupJob) -> Iterator[Event]:
     An engine that dies fails the cell it was measuring and is started again for the next; one that
     does not start fails every cell that is left. A cell that was delivered is never told again.
     """
-    yield GroupStarting(group=job.group.id, node=socket.gethostname())
+    yield GroupStarting(group=job.group.id, node=node_name())
     left = list(job.group.cells)
-    with tempfile.TemporaryDirectory(prefix="spec-decode-") as folder:
+    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder:
         log = Path(folder) / "engine.log"
         trouble = ""
         try:
-            with machine_lock(f"sweep {job.sweep}") if job.take_machine else nullcontext():
-                yield from _cells(job, left, log)
+            with (
+                machine_lock(f"sweep {job.sweep}") if job.take_machine else nullcontext(),
+                Telemetry() as telemetry,
+            ):
+                yield from _cells(job, left, log, telemetry)
         except PipelineError as error:
             # The checkpoint is not here, the machine is taken, or an engine could not be ended.
             trouble = f"\n{error}\n"
@@ -61,36 +84,38 @@ def run_group(job: GroupJob) -> Iterator[Event]:
         yield GroupEnded(group=job.group.id, log=_end_of(log) + trouble)
 
 
-def _cells(job: GroupJob, left: list[Cell], log: Path) -> Iterator[Event]:
+def _cells(job: GroupJob, left: list[Cell], log: Path, telemetry: Telemetry) -> Iterator[Event]:
     """Start engines until no cell is left; `left` is always what was not delivered."""
     configs = [on_this_node(c) for c in (job.group.engine, job.companion) if c is not None]
     if (refusal := gate.before_start(left[0].at.kind, configs[0])) is not None:
         yield from _idle(job, left, refusal, None)
     while left:
+        if bad := stopped(before_start(configs[0], job.group.resources)):
+            raise PreflightError(bad)
         began, engines = time.time(), list[EngineProcess]()
         with ExitStack() as stops:
             try:
-                ready = _start(configs, log, engines, stops)
+                started = _start(configs, log, engines, stops)
             except EngineError as error:
                 yield _start_done(job, began, log, engines=len(engines) + 1, ready=False)
                 while left:
                     yield failed(job, left.pop(0), _failure(error, log), None)
                 return
             yield _start_done(job, began, log, engines=len(engines), ready=True)
-            yield from _on_engines(job, ready, left, log)
+            bench = Bench(Engines(*engines), started.context, telemetry)
+            yield from _on_engines(job, bench, started.said, left, log)
 
 
-class _Ready(NamedTuple):
-    """Started engines, where and with what, and what the measured one logged while it started."""
+class _Started(NamedTuple):
+    """With what the measured engine started, and what it logged meanwhile."""
 
-    engines: Engines
     context: EngineContext
     said: str
 
 
 def _start(
     configs: Sequence[EngineConfig], log: Path, engines: list[EngineProcess], stops: ExitStack
-) -> _Ready:
+) -> _Started:
     """Start an engine after the other, the measured one first; each is stopped by `stops`."""
     said, seconds = [], []
     for config in configs:
@@ -99,7 +124,7 @@ def _start(
         stops.callback(engines[-1].stop)
         seconds.append(time.monotonic() - began)
         said.append(_end_of(log))
-    return _Ready(Engines(*engines), _context(configs[0], engines[0], seconds[0]), said[0])
+    return _Started(_context(configs[0], engines[0], seconds[0]), said[0])
 
 
 def _start_done(job: GroupJob, began: float, log: Path, *, engines: int, ready: bool) -> StartDone:
@@ -112,17 +137,19 @@ def _start_done(job: GroupJob, began: float, log: Path, *, engines: int, ready: 
     )
 
 
-def _on_engines(job: GroupJob, ready: _Ready, left: list[Cell], log: Path) -> Iterator[Event]:
+def _on_engines(
+    job: GroupJob, bench: Bench, said: str, left: list[Cell], log: Path
+) -> Iterator[Event]:
     """Measure cells, taking each off `left`, until none is left or an engine is lost."""
-    engines, context, began = ready.engines, ready.context, time.time()
+    engines, began = bench.engines, time.time()
     delivered = False
     try:
         at, warm = left[0].at, warm_up(engines, job)
-        if (idling := gate.after_start(at.kind, at.k, warm.measured, ready.said)) is not None:
-            yield from _idle(job, left, idling, context)
+        if (idling := gate.after_start(at.kind, at.k, warm.measured, said)) is not None:
+            yield from _idle(job, left, idling, bench.context)
         while left:
             delivered = False
-            done = measure(engines, job, left[0], context, began)
+            done = measure(bench, job, left[0], began)
             left.pop(0)
             delivered = True
             yield done
@@ -132,7 +159,7 @@ def _on_engines(job: GroupJob, ready: _Ready, left: list[Cell], log: Path) -> It
     except EngineError as error:
         # Lost while it scored, an engine takes no cell along: what was measured is delivered.
         if not delivered and left:
-            yield failed(job, left.pop(0), _failure(error, log), context)
+            yield failed(job, left.pop(0), _failure(error, log), bench.context)
 
 
 def _idle(
@@ -172,7 +199,7 @@ def on_this_node(config: EngineConfig) -> EngineConfig:
 def _context(config: EngineConfig, engine: EngineProcess, seconds: float) -> EngineContext:
     drafter = (config.speculative or {}).get("model")
     return EngineContext(
-        node=socket.gethostname(),
+        node=node_name(),
         vllm_version=engine.vllm_version,
         engine_start_s=round(seconds, 2),
         checkpoint=config.checkpoint,

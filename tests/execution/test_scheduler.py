@@ -8,8 +8,11 @@ import time
 import pytest
 
 from pipeline.errors import EXIT_NO_INFRASTRUCTURE
-from pipeline.execution.events import GroupJob, Tokenised
-from pipeline.execution.scheduler import ClusterError, NoNodeError, cluster, run_groups
+from pipeline.execution.dispatch import Assignment, Dispatch
+from pipeline.execution.events import Event, GroupJob
+from pipeline.execution.runner import NoNodeError, Runner
+from pipeline.execution.scheduler import ClusterError, cluster
+from pipeline.execution.worker import run_group
 from pipeline.spec import RayTarget, Resources, SweepConfig
 from tests.factories import coordinates, plan
 
@@ -37,10 +40,15 @@ def test_a_group_that_fits_on_no_node_is_refused_before_anything_runs(
 ) -> None:
     (group,) = plan(coordinates()).groups
     big = group.model_copy(update={"resources": Resources(gpus=8)})
-    tokens = Tokenised(model="tiny", datasets={}, warmup=())
-    job = GroupJob(sweep="demo", start_id="1", group=big, tokens=tokens, measure=sweep.measure)
     with (
-        cluster(RayTarget(), sweep.platform),
-        pytest.raises(NoNodeError, match=r"no node of the cluster offers.*GPU.*8"),
+        cluster(RayTarget(), sweep.platform) as here,
+        pytest.raises(NoNodeError, match=r"no 1 node.*GPU: 8 each.*GPU: 1"),
     ):
-        run_groups([job], lambda event: None)
+        Runner(here, Dispatch([big], {}, bracketed=False), no_job, ignore, run_group).run()
+
+
+def no_job(assignment: Assignment) -> GroupJob:
+    raise AssertionError("nothing may be started")
+
+
+def ignore(job: GroupJob, event: Event) -> None: ...

@@ -1,0 +1,159 @@
+"""Processes and shared memory that a killed run left on a machine: found, named, and ended.
+
+Whatever a sweep starts carries a mark in its environment with the process it belongs to: an engine
+its worker's id, Ray's processes the driver's. A marked process whose owner is gone serves nobody,
+and nothing without a mark is ever touched. `python -m pipeline.execution.leftovers` is the guard
+that a driver keeps beside it: when the driver is gone without a word, killed or ended by Ray, the
+guard ends what it left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import psutil
+
+# In the environment of every process of an engine: the id of the worker that started it.
+MARK = "SPEC_DECODE_PIPELINE_ENGINE"
+# In that of every process of a Ray that a driver started: the driver, by id and time of start.
+SWEEP_MARK = "SPEC_DECODE_PIPELINE_SWEEP"
+# What a worker's temporary folder is called.
+FOLDER = "spec-decode-"
+_POLITE_S, _END_S, _GRACE_S = 2.0, 5.0, 2.0
+_SHARED = Path("/dev/shm")
+
+
+def mark_of(process: psutil.Process) -> str:
+    """How a driver is named in the mark of what it starts."""
+    return f"{process.pid}:{process.create_time():.2f}"
+
+
+def orphans() -> list[psutil.Process]:
+    """Marked processes whose owner is gone."""
+    return [process for process, env in _marked() if _serves_nobody(process, env)]
+
+
+def marked_by(owner: str) -> list[psutil.Process]:
+    """What a driver started, itself and this process excepted."""
+    return [p for p, env in _marked() if env.get(SWEEP_MARK) == owner and p.pid != os.getpid()]
+
+
+def end(processes: Iterable[psutil.Process]) -> tuple[str, ...]:
+    """End processes and free the shared memory that only they held; what each was, in words."""
+    found = [p for p in processes if p.is_running()]
+    names = tuple(_named(p) for p in found)
+    segments = {segment for process in found for segment in _segments(process)}
+    for stop in ("terminate", "kill"):
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                getattr(process, stop)()
+        _, found = psutil.wait_procs(found, _POLITE_S if stop == "terminate" else _END_S)
+    still_held = {s for process in psutil.process_iter() for s in _segments(process)}
+    for segment in segments - still_held if segments else ():
+        with contextlib.suppress(OSError):
+            segment.unlink()
+    return names
+
+
+def remove_folders() -> None:
+    """Remove what killed workers left in the temporary folder; only while no engine may run."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        if folder.is_dir() and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[str]:
+    """Mark what this process starts, and have it ended when this process goes without a word."""
+    owner = mark_of(psutil.Process())
+    command = [sys.executable, "-m", "pipeline.execution.leftovers", owner]
+    guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    assert guard.stdin is not None
+    os.environ[SWEEP_MARK] = owner
+    try:
+        yield owner
+    finally:
+        os.environ.pop(SWEEP_MARK, None)
+        end(marked_by(owner))
+        with contextlib.suppress(OSError):
+            guard.stdin.write(b"ended")
+            guard.stdin.close()
+        guard.wait()
+
+
+def die_with_parent() -> None:
+    """End this process when its parent is gone: a worker does not outlive its raylet."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _marked() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            env = process.environ()
+            if (MARK in env or SWEEP_MARK in env) and (process.status() != psutil.STATUS_ZOMBIE):
+                yield process, env
+
+
+def _serves_nobody(process: psutil.Process, env: dict[str, str]) -> bool:
+    pid, _, started = env.get(SWEEP_MARK, "").partition(":")
+    if pid and not _alive(int(pid), float(started) + 0.1):
+        return True
+    worker = env.get(MARK)
+    return worker is not None and not _alive(int(worker), process.create_time())
+
+
+def _alive(pid: int, started_before: float) -> bool:
+    """Whether a process lives that began by then; a later one was given the same number."""
+    try:
+        process = psutil.Process(pid)
+        return process.create_time() <= started_before and (
+            process.status() != psutil.STATUS_ZOMBIE
+        )
+    except psutil.Error:
+        return False
+
+
+def _named(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        line = " ".join(process.cmdline())[:80] or process.name()
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(process.create_time()))
+        return f"process {process.pid} ({line}, since {began})"
+    return f"process {process.pid}"
+
+
+def _segments(process: psutil.Process) -> set[Path]:
+    """The shared memory that a process has mapped and that still has a name."""
+    try:
+        lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+    except OSError:
+        return set()
+    paths = (line.partition(f"{_SHARED}/")[2] for line in lines)
+    return {_SHARED / name for name in paths if name and not name.endswith("(deleted)")}
+
+
+def _guard(owner: str) -> None:
+    if sys.stdin.buffer.read() == b"ended":
+        return
+    time.sleep(_GRACE_S)
+    while left := marked_by(owner):
+        end(left)
+
+
+if __name__ == "__main__":
+    _guard(sys.argv[1])

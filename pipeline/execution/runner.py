@@ -1,0 +1,191 @@
+"""A sweep carried out: assignments to nodes, events to the driver, whatever is lost on the way.
+
+It knows a cluster only by what it can do; `pipeline.execution.scheduler` makes one of Ray.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from pipeline.errors import InfrastructureError
+from pipeline.execution.delivery import Delivery
+from pipeline.execution.dispatch import Assignment, Dispatch
+from pipeline.execution.events import Event, GroupJob
+from pipeline.records import Failure
+from pipeline.spec import Resources
+
+Measure = Callable[[GroupJob], Iterator[Event]]
+# How long a sweep without a node that could go on waits for one to join.
+_PATIENCE_S = 60.0
+
+
+class Node(NamedTuple):
+    """A node of the cluster: its id there, its GPUs, and whether it counts its machine."""
+
+    id: str
+    gpus: float
+    machine: bool
+
+
+class Lost(Exception):  # noqa: N818 - what happened to a task, not a mistake of anybody's
+    """A task that the cluster lost: the kind of fault, and what the cluster says."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Cluster(Protocol):
+    """What is asked of a cluster."""
+
+    @property
+    def local(self) -> bool:
+        """Whether it was started here, for this sweep."""
+
+    def nodes(self) -> dict[str, Node]:
+        """The nodes that are alive, by name."""
+
+    def restart(self) -> None:
+        """Start it again; only where it is local."""
+
+    def start(self, measure: Measure, job: GroupJob, nodes: Sequence[Node]) -> Any:
+        """Start a group's task on its nodes, the first of which drives the engine; its stream."""
+
+    def ready(self, streams: Sequence[Any], seconds: float) -> list[Any]:
+        """Those of some streams that have an event, waiting for the first one at most so long."""
+
+    def event(self, stream: Any) -> Event | None:
+        """The next event of a stream that is ready; None at its end; raises Lost."""
+
+    def release(self, stream: Any) -> None:
+        """Give back what a stream's task held on several nodes."""
+
+
+class NoNodeError(InfrastructureError):
+    """No node of the cluster can take a group."""
+
+    def __init__(self, needs: Resources, have: Mapping[str, Node]) -> None:
+        super().__init__(
+            f"no {needs.nodes} node(s) of the cluster offer GPU: {max(1, needs.gpus)} each",
+            where="ray",
+            allowed=", ".join(f"{name} GPU: {node.gpus:g}" for name, node in have.items())
+            or "none",
+            remedy="add a node, or choose models that fit",
+        )
+
+
+class _Running(NamedTuple):
+    assignment: Assignment
+    delivery: Delivery
+
+
+class Runner:
+    """A dispatch carried out on a cluster.
+
+    Args:
+        make_job: what the task of an assignment is given.
+        emit: told of each event, in the driver's thread.
+        measure: runs on a node.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        dispatch: Dispatch,
+        make_job: Callable[[Assignment], GroupJob],
+        emit: Callable[[GroupJob, Event], None],
+        measure: Measure,
+    ) -> None:
+        self._cluster, self._dispatch = cluster, dispatch
+        self._make_job, self._emit, self._measure = make_job, emit, measure
+        self._nodes: dict[str, Node] = {}
+        self._streams: dict[Any, _Running] = {}
+        self._earlier: dict[tuple[str, str], Failure] = {}
+
+    def run(self) -> None:
+        """Run everything; a group that is lost does not stop the others.
+
+        Raises:
+            NoNodeError: no node there is could take one of the groups.
+            ClusterError: Ray ended here and could not be started again.
+        """
+        self._look()
+        for group in self._dispatch.unplaceable():
+            raise NoNodeError(group.resources, self._nodes)
+        patience = time.monotonic() + _PATIENCE_S
+        while True:
+            while assignment := self._dispatch.next():
+                self._start(assignment)
+            if self._streams:
+                patience = time.monotonic() + _PATIENCE_S
+                self._deliver()
+            elif self._dispatch.finished:
+                return
+            elif time.monotonic() > patience:
+                self._give_up()
+            else:
+                time.sleep(1.0)
+            self._look()
+
+    def _look(self) -> None:
+        """Tell the dispatch which nodes left and joined since."""
+        now = self._cluster.nodes()
+        if not now and self._cluster.local:
+            self._left(self._nodes, "RAYLET_LOST", "Ray's own processes on this machine ended")
+            self._cluster.restart()
+            now = self._cluster.nodes()
+        gone = [name for name, node in self._nodes.items() if now.get(name) != node]
+        self._left(gone, "NODE_LOST", "the node left the cluster")
+        for name in now.keys() - self._nodes.keys():
+            self._dispatch.joined(name, now[name].gpus)
+        self._nodes = now
+
+    def _left(self, names: Iterable[str], kind: str, message: str) -> None:
+        for name in list(names):
+            del self._nodes[name]
+            for lost in self._dispatch.left(name):
+                for stream, running in list(self._streams.items()):
+                    if running.assignment is lost:
+                        self._lose(stream, kind, f"{message} ({name})")
+
+    def _start(self, assignment: Assignment) -> None:
+        job = self._make_job(assignment)
+        nodes = [self._nodes[name] for name in assignment.place]
+        earlier = {f: why for (f, role), why in self._earlier.items() if role == assignment.role}
+        stream = self._cluster.start(self._measure, job, nodes)
+        self._streams[stream] = _Running(assignment, Delivery(job, earlier))
+
+    def _deliver(self) -> None:
+        # A second at most, so that neither a signal nor a lost node is kept waiting.
+        for stream in self._cluster.ready(list(self._streams), 1.0):
+            delivery = self._streams[stream].delivery
+            try:
+                event = self._cluster.event(stream)
+            except Lost as error:
+                self._lose(stream, error.kind, str(error))
+                continue
+            if event is None:
+                self._end(stream)
+            else:
+                self._emit(delivery.job, delivery.take(event))
+
+    def _lose(self, stream: Any, kind: str, message: str) -> None:
+        delivery = self._streams[stream].delivery
+        for event in delivery.lose(kind, message):
+            self._emit(delivery.job, event)
+        self._end(stream)
+
+    def _end(self, stream: Any) -> None:
+        assignment, delivery = self._streams.pop(stream)
+        self._cluster.release(stream)
+        self._earlier |= {(f, assignment.role): why for f, why in delivery.lost.items()}
+        self._dispatch.ended(assignment, frozenset(delivery.measured), frozenset(delivery.lost))
+
+    def _give_up(self) -> None:
+        for assignment in self._dispatch.give_up():
+            job = self._make_job(assignment)
+            earlier = {f: why for (f, _), why in self._earlier.items()}
+            for event in Delivery(job, earlier).lose("NO_NODE", "no node is left for it"):
+                self._emit(job, event)

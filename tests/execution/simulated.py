@@ -1,0 +1,104 @@
+"""A cluster in this process, and groups that measure nothing: simulated, and named so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pipeline.execution.events import (
+    CellDone,
+    Event,
+    GroupEnded,
+    GroupJob,
+    GroupStarting,
+    StartDone,
+)
+from pipeline.execution.measure import failed
+from pipeline.execution.runner import Lost, Measure, Node
+from pipeline.records import CellRecord, EngineContext, Failure
+from tests.factories import cell_record, one_pass
+
+
+def simulated_cell(job: GroupJob, index: int) -> CellDone:
+    """A record whose numbers were made up; its version says so."""
+    cell = job.group.cells[index]
+    made = cell_record(cell.at, start_id=job.start_id)
+    context = EngineContext.model_validate(
+        {**(made.context or cell_record().context).model_dump(), "vllm_version": "simulated"}
+    )
+    update: dict[str, Any] = {
+        "fingerprint": cell.fingerprint,
+        "group": job.group.id,
+        "role": "cell" if job.role == "cells" else job.role,
+        "node": job.place,
+        "attempt": job.attempt,
+        "context": context.model_copy(update={"node": job.place}),
+    }
+    record: CellRecord = made.model_copy(update=update)
+    return CellDone(record=record, passes=(one_pass(),), interval=(0.0, 0.0))
+
+
+def simulated_group(job: GroupJob) -> Iterator[Event]:
+    """Every cell of a group, at once."""
+    yield GroupStarting(group=job.group.id, node=job.place)
+    yield StartDone(group=job.group.id, engines=1, interval=(0, 0), ready=True, log="simulated\n")
+    for index in range(len(job.group.cells)):
+        yield simulated_cell(job, index)
+    yield GroupEnded(group=job.group.id, log="simulated\n")
+
+
+def simulated_fault(kind: str) -> Measure:
+    """A group whose first cell fails with a kind of fault; the others are measured."""
+
+    def run(job: GroupJob) -> Iterator[Event]:
+        yield GroupStarting(group=job.group.id, node=job.place)
+        failure = Failure(kind=kind, message="simulated")
+        yield failed(job, job.group.cells[0], failure, None)
+        for index in range(1, len(job.group.cells)):
+            yield simulated_cell(job, index)
+        yield GroupEnded(group=job.group.id, log="simulated\n")
+
+    return run
+
+
+class SimulatedCluster:
+    """Runs each group in this process, an event a turn; `script` says what happens before a turn.
+
+    Args:
+        script: called before each look at the nodes, to add or remove some.
+    """
+
+    def __init__(
+        self, *names: str, local: bool = False, script: Callable[[SimulatedCluster], None]
+    ) -> None:
+        self.alive = {name: Node(name, 1.0, True) for name in names}
+        self.local, self.script = local, script
+        self.jobs: list[GroupJob] = []
+        self.restarts = 0
+        self.loses: Callable[[GroupJob], bool] = lambda job: False
+
+    def nodes(self) -> dict[str, Node]:
+        self.script(self)
+        return dict(self.alive)
+
+    def restart(self) -> None:
+        self.restarts += 1
+        self.alive = {"restarted": Node(f"restarted{self.restarts}", 1.0, True)}
+
+    def start(self, measure: Measure, job: GroupJob, nodes: Sequence[Node]) -> Any:
+        self.jobs.append(job)
+        return iter(self._events(measure, job))
+
+    def _events(self, measure: Measure, job: GroupJob) -> Iterator[Event]:
+        for event in measure(job):
+            if isinstance(event, CellDone) and self.loses(job):
+                raise Lost("WORKER_LOST", "simulated")
+            yield event
+
+    def ready(self, streams: Sequence[Any], seconds: float) -> list[Any]:
+        return list(streams)
+
+    def event(self, stream: Any) -> Event | None:
+        return next(stream, None)
+
+    def release(self, stream: Any) -> None: ...

@@ -1,0 +1,135 @@
+"""Real processes with and without a mark: only those that serve nobody are ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.execution import leftovers
+from pipeline.execution.leftovers import MARK, SWEEP_MARK, end, mark_of, orphans
+
+Start = Callable[..., subprocess.Popen[bytes]]
+HOLDS_MEMORY = (
+    "import sys, time; from multiprocessing import shared_memory, resource_tracker;"
+    "s = shared_memory.SharedMemory(name=sys.argv[1], create=True, size=4096);"
+    "resource_tracker.unregister(s._name, 'shared_memory'); print('ready', flush=True);"
+    "time.sleep(60)"
+)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def marked(*command: str, **marks: str) -> subprocess.Popen[bytes]:
+        program = command or ("sleep", "60")
+        process = subprocess.Popen(program, env={**os.environ, **marks}, stdout=subprocess.PIPE)
+        started.append(process)
+        return process
+
+    yield marked
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def gone() -> str:
+    """The number of a process that has ended."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return str(process.pid)
+
+
+def found(*processes: subprocess.Popen[bytes]) -> list[bool]:
+    time.sleep(0.2)  # until the new programs stand in /proc with their environment
+    serving_nobody = {p.pid for p in orphans()}
+    return [p.pid in serving_nobody for p in processes]
+
+
+def test_an_engine_whose_worker_is_gone_is_found_and_one_whose_worker_lives_is_not(
+    start: Start,
+) -> None:
+    left, at_work, anybodys = start(**{MARK: gone()}), start(**{MARK: str(os.getpid())}), start()
+    assert found(left, at_work, anybodys) == [True, False, False]
+
+
+def test_what_a_killed_driver_started_is_found_even_when_its_number_was_given_away(
+    start: Start,
+) -> None:
+    me = psutil.Process()
+    an_earlier_one = f"{me.pid}:{me.create_time() - 1000:.2f}"
+    left, at_work = start(**{SWEEP_MARK: an_earlier_one}), start(**{SWEEP_MARK: mark_of(me)})
+    assert found(left, at_work) == [True, False]
+
+
+def test_a_leftover_is_named_and_ended_even_when_it_is_stopped(start: Start) -> None:
+    left = start(**{MARK: gone()})
+    time.sleep(0.2)
+    left.send_signal(signal.SIGSTOP)
+    (name,) = end([psutil.Process(left.pid)])
+    assert name.startswith(f"process {left.pid} (sleep 60, since ")
+    assert not psutil.pid_exists(left.pid)
+
+
+def test_the_shared_memory_that_only_a_leftover_held_is_freed(start: Start) -> None:
+    name = f"spec-decode-test-{os.getpid()}"
+    left = start(sys.executable, "-c", HOLDS_MEMORY, name, **{MARK: gone()})
+    assert left.stdout is not None
+    assert left.stdout.readline() == b"ready\n"
+    assert (Path("/dev/shm") / name).exists()
+    end([psutil.Process(left.pid)])
+    assert not (Path("/dev/shm") / name).exists()
+
+
+GUARDED = (
+    "import subprocess, sys, time; from pipeline.execution.leftovers import guarded\n"
+    "with guarded():\n"
+    "    print(subprocess.Popen(['sleep', '60'], start_new_session=True).pid, flush=True)\n"
+    "    time.sleep(float(sys.argv[1]))"
+)
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_what_a_driver_started_goes_with_it_killed_or_not(start: Start, killed: bool) -> None:
+    driver = start(sys.executable, "-c", GUARDED, "60" if killed else "0")
+    assert driver.stdout is not None
+    child = psutil.Process(int(driver.stdout.readline()))
+    owner = mark_of(psutil.Process(driver.pid)) if killed else ""
+    if killed:
+        driver.kill()
+    driver.wait(15)
+    _, alive = psutil.wait_procs([child], timeout=15)
+    assert not alive
+    assert not killed or leftovers.marked_by(owner) == []
+
+
+def test_a_process_told_to_does_not_outlive_its_parent(start: Start) -> None:
+    program = (
+        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time;"
+        "from pipeline.execution.leftovers import die_with_parent; die_with_parent();"
+        "time.sleep(60)']); print(p.pid, flush=True); import time; time.sleep(2)"
+    )
+    parent = start(sys.executable, "-c", program)
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.wait()
+    _, alive = psutil.wait_procs([child], timeout=10)
+    assert not alive
+
+
+def test_folders_of_killed_workers_are_removed_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("spec-decode-abc", "another"):
+        (tmp_path / name).mkdir()
+    leftovers.remove_folders()
+    assert [p.name for p in tmp_path.iterdir()] == ["another"]
