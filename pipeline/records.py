@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
+from pipeline.host.series import TelemetrySummary
 from pipeline.plan import Coordinates
 from pipeline.platforms import Pairing
 from pipeline.spec import Record
@@ -17,7 +18,13 @@ CELL_SCHEMA: Literal[1] = 1
 
 # What a cell can end as; only OK cells enter comparisons.
 Status = Literal[
-    "OK", "NOOP_NOT_CONFIGURED", "NOOP_NO_DRAFTS", "NOOP_NO_ACCEPT", "SUSPECT", "FAILED"
+    "OK",
+    "NOOP_NOT_CONFIGURED",
+    "NOOP_NO_DRAFTS",
+    "NOOP_NO_ACCEPT",
+    "SUSPECT",
+    "THROTTLED",
+    "FAILED",
 ]
 
 
@@ -165,6 +172,7 @@ class CellRecord(Record):
         earlier: why earlier attempts in the same start were lost.
         pairing: how the baseline was brought close in time; None for a baseline's own cell.
         companion: the baseline's side of an interleaved measurement.
+        telemetry: what the host did while the cell was measured.
     """
 
     schema_version: Literal[1] = CELL_SCHEMA
@@ -187,6 +195,7 @@ class CellRecord(Record):
     costs: tuple[PromptCost, ...] = ()
     pairing: Pairing | None = None
     companion: Companion | None = None
+    telemetry: TelemetrySummary | None = None
     failure: Failure | None = None
 
 

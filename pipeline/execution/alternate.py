@@ -7,6 +7,7 @@ goes first alternates too, so that what the first leaves behind falls on both.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -28,11 +29,19 @@ class Engines(NamedTuple):
         return (self.measured, self.companion) if self.companion else (self.measured,)
 
 
+Span = tuple[float, float]
+
+
 class Sides(NamedTuple):
-    """One pass as each engine ran it."""
+    """One pass as each engine ran it.
+
+    Attributes:
+        spans: when the measured engine had its turns, on the clock of `time.monotonic`.
+    """
 
     measured: PassRecord
     companion: PassRecord | None
+    spans: tuple[Span, ...]
 
 
 def run_pass(
@@ -48,13 +57,17 @@ def run_pass(
         EngineError: an engine died, hung or raised.
     """
     taken: list[list[PassRecord]] = [[] for _ in engines.all]
+    spans: list[Span] = []
     for number, turn in enumerate(_turns(engines, prompts, concurrency)):
         job = PassJob(repeat=repeat, prompts=turn, concurrency=concurrency, sampling=sampling)
         order = list(zip(engines.all, taken, strict=True))
         for engine, passes in reversed(order) if (number + repeat) % 2 else order:
+            began = time.monotonic()
             passes.append(engine.run(job))
+            if engine is engines.measured:
+                spans.append((began, time.monotonic()))
     sides = [_joined(passes) for passes in taken]
-    return Sides(sides[0], sides[1] if len(sides) > 1 else None)
+    return Sides(sides[0], sides[1] if len(sides) > 1 else None, tuple(spans))
 
 
 def _turns(

@@ -82,8 +82,7 @@ def test_another_repeat_begins_with_the_other_engine(engines: Engines, turns: li
 def test_a_side_s_pass_is_set_end_to_end_without_the_other_side_s_turns(engines: Engines) -> None:
     sides = run_pass(engines, PROMPTS, 1, 0, Sampling())
     assert sides.companion is not None
-    for side in sides:
-        assert side is not None
+    for side in (sides.measured, sides.companion):
         assert [r.prompt_id for r in side.requests] == list("abcd")
         assert side.wall_s == 4.0
         assert [r.sent_s for r in side.requests] == [0.0, 1.0, 2.0, 3.0]
@@ -103,3 +102,10 @@ def test_a_lone_engine_runs_a_pass_in_one_piece(turns: list[Turn]) -> None:
     sides = run_pass(alone, PROMPTS, 1, 0, Sampling())
     assert turns == [("baseline", "abcd")]
     assert sides.companion is None
+
+
+def test_only_the_measured_engine_s_turns_are_told_for_its_energy(engines: Engines) -> None:
+    sides = run_pass(engines, PROMPTS, 1, 0, Sampling())
+    assert len(sides.spans) == len(PROMPTS)
+    assert all(begin <= end for begin, end in sides.spans)
+    assert list(sides.spans) == sorted(sides.spans)

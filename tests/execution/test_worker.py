@@ -11,6 +11,7 @@ from pipeline.execution.engine_process import EngineError, HangError, StartTimeo
 from pipeline.execution.events import CellDone, Event, GroupEnded, GroupJob, StartDone, Tokenised
 from pipeline.execution.messages import PassJob, PromptJob
 from pipeline.plan import EngineConfig
+from pipeline.preflight.findings import stop
 from pipeline.records import PassRecord
 from pipeline.spec import SweepConfig
 from tests.factories import coordinates, one_pass, plan
@@ -55,6 +56,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedEngine]:
 
     monkeypatch.setattr(worker, "EngineProcess", Fresh)
     monkeypatch.setattr(worker, "on_this_node", lambda config: config)
+    monkeypatch.setattr(worker, "before_start", lambda engine, resources: ())
     return Fresh
 
 
@@ -121,3 +123,17 @@ def test_an_engine_that_cannot_be_ended_costs_no_cell_that_was_measured(
     assert told(events) == [(name, "measured") for name in DATASETS]
     assert isinstance(events[-1], GroupEnded)
     assert "could not be ended" in events[-1].log
+
+
+def test_a_node_that_would_spoil_a_start_is_told_and_none_is_made(
+    engine: type[ScriptedEngine], job: GroupJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = stop("disk", "0.1 GiB are free", "vLLM writes its caches there", "make room")
+    monkeypatch.setattr(worker, "before_start", lambda engine, resources: (full,))
+    events = list(worker.run_group(job))
+    assert told(events) == [(name, "FAILED") for name in DATASETS]
+    assert engine.starts == 0
+    (failure, *_) = [e.record.failure for e in events if isinstance(e, CellDone)]
+    assert failure is not None
+    assert failure.kind == "PREFLIGHT"
+    assert "make room" in failure.message
