@@ -33,7 +33,7 @@ class Assignments:
     ) -> None:
         self._config, self._todo = config, todo
         self._outputs, self._start_id = outputs, start_id
-        self._baselines = {g.model: g for g in plan.groups if g.cells[0].at.kind == BASELINE}
+        self._baselines = plan.baselines
         self._tokens: dict[str, Tokenised] = {}
         # By model and place, the data set of each cell that a closing is to score, by its name.
         self._unscored: dict[tuple[str, str], dict[str, str]] = {}

@@ -152,6 +152,8 @@ def _plan_lines(
 ) -> Iterator[str]:
     counts = ", ".join(f"{name} ({n})" for name, n in prompts.items())
     yield f"prompts: {counts}; requests at once: {_concurrencies(cell.at for cell in plan.cells)}"
+    if plan.search == "choose_k":
+        yield "of each method the largest K comes first, then those predicted fastest, at most all"
     for point in plan.pruned:
         k = f" K={point.k}" if point.k else ""
         yield f"left out: {point.model} {point.method}{k}: {point.reason}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Literal
@@ -34,7 +34,7 @@ from pipeline.execution.events import (
 from pipeline.execution.tokenise import tokenise
 from pipeline.execution.worker import run_group
 from pipeline.outputs import Outputs, write_atomically
-from pipeline.plan import Plan
+from pipeline.plan import EngineGroup, Plan
 from pipeline.progress import Progress
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord, StartRecord
@@ -42,6 +42,7 @@ from pipeline.spec import SweepConfig
 from pipeline.tracking import Tracker
 
 Outcome = Literal["finished", "interrupted", "failed"]
+More = Callable[[], Sequence[EngineGroup]]
 
 
 class Terminated(BaseException):
@@ -76,9 +77,13 @@ class Driver:
         self._taken_up = False
 
     def measure(
-        self, plan: Plan, todo: Plan, prompts: dict[str, PromptSet], expected_s: float
+        self, plan: Plan, todo: Plan, prompts: dict[str, PromptSet], expected_s: float, more: More
     ) -> None:
         """Run what is missing of a plan on the cluster.
+
+        Args:
+            todo: what is due now.
+            more: what falls due by what was measured.
 
         Raises:
             PipelineError: the cluster cannot be reached, or a model cannot be given its prompts.
@@ -102,7 +107,12 @@ class Driver:
                 def take(job: GroupJob, event: Event) -> None:
                     self._take(work, job, event, shown)
 
-                Runner(cluster, work.dispatch(), work.job, take, run_group).run()
+                def due() -> Sequence[EngineGroup]:
+                    groups = more()
+                    shown.add(sum(len(group.cells) for group in groups), len(groups))
+                    return groups
+
+                Runner(cluster, work.dispatch(), work.job, take, run_group, due).run()
 
     @contextmanager
     def _machine(self) -> Iterator[None]:
@@ -181,10 +191,10 @@ class Driver:
     def _keep(self, event: CellDone) -> None:
         """Make a cell or a reference durable; an opening also stands for the cell it measured."""
         record = event.record
-        self._outputs.write_cell(record, event.passes, event.companion)
+        self._outputs.write_cell(record, event.passes, event.companion, event.series)
         if record.role == "opening" and record.fingerprint in self._missing:
             record = record.model_copy(update={"role": "cell"})
-            self._outputs.write_cell(record, event.passes)
+            self._outputs.write_cell(record, event.passes, (), event.series)
         if record.role == "cell":
             self._missing.discard(record.fingerprint)
             self._untracked.append(record)

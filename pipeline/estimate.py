@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from pipeline.methods import BASELINE
 from pipeline.plan import EngineGroup, Plan
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord
@@ -51,6 +52,7 @@ class Estimate(Record):
 
 def estimate(
     plan: Plan,
+    baselines: Mapping[str, EngineGroup],
     prompts: Mapping[str, PromptSet],
     repeats: int,
     assume: Assumptions,
@@ -61,19 +63,33 @@ def estimate(
     A recorded cell with the same fingerprint gives its time; a recorded cell of the same model and
     method gives its speed, which is set against the token caps; the rest is assumed. Concurrency
     is not credited, so the estimate errs on the long side.
+
+    A method that is interleaved with its baseline takes a second engine and the baseline's time
+    with it; where baselines bracket, one more start of each model's baseline closes its share.
+
+    Args:
+        plan: what is still to be measured.
+        baselines: the baseline's group of each model, measured already or not.
     """
     good = [r for r in history if r.status == "OK"]
     taken = {r.fingerprint: r.measured_s for r in good}
     seconds: list[float] = []
     known = by_speed = 0
-    for group in plan.groups:
+    references = list(_references(plan, baselines))
+    for group in (*plan.groups, *references):
         speed = _speed(group, good)
+        beside = _companion(group, plan, baselines)
+        base = _speed(beside, good) or assume.decode_tok_s if beside else None
         for cell in group.cells:
             tokens = sum(p.max_tokens for p in prompts[cell.at.dataset].prompts) * repeats
-            seconds.append(taken.get(cell.fingerprint, tokens / (speed or assume.decode_tok_s)))
-            known += cell.fingerprint in taken
-            by_speed += cell.fingerprint not in taken and speed is not None
-    starts = [_start_s(group, good) or assume.engine_start_s for group in plan.groups]
+            alone = tokens / (speed or assume.decode_tok_s) + (tokens / base if base else 0)
+            seconds.append(taken.get(cell.fingerprint, alone))
+            if group not in references:
+                known += cell.fingerprint in taken
+                by_speed += cell.fingerprint not in taken and speed is not None
+    groups = [*plan.groups, *references]
+    engines = [*groups, *(g for g in groups if _companion(g, plan, baselines))]
+    starts = [_start_s(group, good) or assume.engine_start_s for group in engines]
     return Estimate(
         engine_starts=len(starts),
         engine_start_s=sum(starts),
@@ -83,6 +99,27 @@ def estimate(
         cells_from_speed=by_speed,
         assume=assume,
     )
+
+
+def _companion(
+    group: EngineGroup, plan: Plan, baselines: Mapping[str, EngineGroup]
+) -> EngineGroup | None:
+    """The baseline that is kept beside a method."""
+    paired = plan.pairing == "interleaved" and group.cells[0].at.kind != BASELINE
+    return baselines.get(group.model) if paired else None
+
+
+def _references(plan: Plan, baselines: Mapping[str, EngineGroup]) -> Iterator[EngineGroup]:
+    """The baselines that are measured for their bracket alone: an opening where the plan's own is
+    measured already, and the closing."""
+    if plan.pairing != "bracketed":
+        return
+    for model, baseline in baselines.items():
+        own = [group for group in plan.groups if group.model == model]
+        if any(group.cells[0].at.kind != BASELINE for group in own):
+            yield baseline
+            if all(group.cells[0].at.kind != BASELINE for group in own):
+                yield baseline
 
 
 def _speed(group: EngineGroup, history: Sequence[CellRecord]) -> float | None:

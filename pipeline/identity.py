@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 # Part of every fingerprint. Raise it when the way a cell is measured changes, so that records of
 # another protocol are never taken for this one's.
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 def canonical_json(value: JsonValue) -> str:

@@ -24,6 +24,7 @@ from pipeline.spec import (
     PlatformSpec,
     RayTarget,
     Record,
+    Search,
     SweepConfig,
     TrackingSpec,
 )
@@ -49,6 +50,7 @@ class OptionNameError(InputError):
 class _SweepSection(Record):
     name: Name
     question: str = ""
+    search: Search = "grid"
     axes: Axes
 
 
@@ -102,6 +104,7 @@ def parse_sweep(
     return SweepConfig(
         name=parsed.sweep.name,
         question=parsed.sweep.question,
+        search=parsed.sweep.search,
         axes=axes,
         models=_parse_options(TypeAdapter(ModelSpec), sections, "model"),
         methods=_parse_options(_METHOD, sections, "method"),

@@ -19,9 +19,10 @@ from pipeline.grid_errors import DuplicateCellError, EmptyGridError
 from pipeline.identity import PROTOCOL_VERSION, fingerprint
 from pipeline.installed import InstalledVllm
 from pipeline.methods import BASELINE, k_values
+from pipeline.platforms import Pairing
 from pipeline.prompts import PromptSet
 from pipeline.rules import Start, warnings, why_not_here
-from pipeline.spec import MethodSpec, ModelSpec, Record, Resources, SweepConfig
+from pipeline.spec import MethodSpec, ModelSpec, Record, Resources, Search, SweepConfig
 
 PLAN_SCHEMA: Literal[1] = 1
 # Arguments that change how an engine is reached or logs, never what it computes.
@@ -78,15 +79,27 @@ class Pruned(Record):
 
 
 class Plan(Record):
-    """What a sweep measures, in order, and what it leaves out."""
+    """What a sweep measures, in order, and what it leaves out.
+
+    Attributes:
+        search: `choose_k` measures of a method's groups only those that may be the fastest.
+        pairing: how a method and its baseline are brought close in time.
+    """
 
     schema_version: Literal[1] = PLAN_SCHEMA
     sweep: str
     platform: str
+    search: Search = "grid"
+    pairing: Pairing = "interleaved"
     groups: tuple[EngineGroup, ...]
     pruned: tuple[Pruned, ...]
     # What to know about the engines it starts.
     warnings: tuple[str, ...] = ()
+
+    @property
+    def baselines(self) -> dict[str, EngineGroup]:
+        """The baseline's group of each model that has one."""
+        return {g.model: g for g in self.groups if g.cells[0].at.kind == BASELINE}
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -149,6 +162,8 @@ def make_plan(
     return Plan(
         sweep=config.name,
         platform=config.platform.name,
+        search=config.search,
+        pairing=config.platform.pairing,
         groups=tuple(groups),
         pruned=tuple(_merged(pruned)),
         warnings=tuple(dict.fromkeys(told)),

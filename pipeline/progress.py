@@ -93,6 +93,12 @@ class Progress:
     ) -> None:
         self._bar.stop()
 
+    def add(self, cells: int, engine_starts: int) -> None:
+        """More is to be measured than was known at first."""
+        self._pace.cells += cells
+        self._pace.engine_starts += engine_starts
+        self._bar.update(self._task, total=self._pace.cells)
+
     def starting(self, group: str, node: str) -> None:
         """An engine starts for a group of cells."""
         self._pace.starting(node)

@@ -243,11 +243,16 @@ class Axes(Record):
         return tuple(dict.fromkeys(values))
 
 
+# `choose_k` measures of each method's K only those that may be the fastest.
+Search = Literal["grid", "choose_k"]
+
+
 class SweepConfig(Record):
     """One sweep, complete: every option that the axes name, and how to run and record them."""
 
     name: Name
     question: str = ""
+    search: Search = "grid"
     axes: Axes
     models: tuple[ModelSpec, ...]
     methods: tuple[MethodSpec, ...]

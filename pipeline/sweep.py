@@ -12,6 +12,7 @@ from pipeline.arguments import check_arguments
 from pipeline.driver import Driver
 from pipeline.errors import EXIT_OK, InfrastructureError, InputError
 from pipeline.estimate import estimate
+from pipeline.evidence import gather
 from pipeline.installed import installed_vllm
 from pipeline.locks import held
 from pipeline.outputs import Outputs, RecordError
@@ -21,6 +22,7 @@ from pipeline.provenance import new_start
 from pipeline.records import CellRecord
 from pipeline.sources import identity, identity_for_show
 from pipeline.spec import SweepConfig
+from pipeline.staging import Staging
 from pipeline.tracking import Tracker, store_uri
 
 
@@ -63,10 +65,11 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
     with nullcontext() if config.dry_run else _only_writer(outputs.folder, config.name):
         recorded = _recorded(outputs, config)
         kept = (r for r in recorded if r.status == "OK" or config.retry == "none")
-        todo = plan.without(frozenset(r.fingerprint for r in kept))
+        done = frozenset(r.fingerprint for r in kept)
+        todo = plan.without(done)
         repeats, assume = config.measure.repeats, config.platform.assume
         history = [*recorded, *_elsewhere(config)] if todo.groups else []
-        expected = estimate(todo, prompts, repeats, assume, history)
+        expected = estimate(todo, plan.baselines, prompts, repeats, assume, history)
         console.print_plan(
             plan,
             {name: len(s.prompts) for name, s in prompts.items()},
@@ -79,10 +82,13 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
         outputs.close_killed_starts()
         tracker = Tracker(outputs, uri, enabled=config.tracking.enabled)
         driver = Driver(config, outputs, new_start(config, argv), tracker, began)
-        if todo.groups:
-            driver.measure(plan, todo, prompts, expected.total_s)
+        wanted = frozenset(cell.fingerprint for cell in plan.cells)
+        staging = Staging(plan, done, lambda: gather(outputs, wanted))
+        if due := staging.due():
+            now = plan.model_copy(update={"groups": due})
+            driver.measure(plan, now, prompts, expected.total_s, staging.due)
             recorded = outputs.cells()
-        return driver.finish(plan, recorded)
+        return driver.finish(staging.settled(), recorded)
 
 
 def _recorded(outputs: Outputs, config: SweepConfig) -> tuple[CellRecord, ...]:

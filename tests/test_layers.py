@@ -42,7 +42,7 @@ FLOORS = (
     ("execution", "progress"),
     ("provenance", "console", "zoo.enginecount", "evidence"),
     ("tracking", "report", "zoo.evaluate"),
-    ("assignments",),
+    ("assignments", "staging"),
     ("driver",),
     ("sweep", "ui", "zoo.__main__", "preflight.__main__"),
     ("__main__",),

@@ -57,7 +57,9 @@ def rendered(config: SweepConfig) -> str:
         k = f" K={pruned.k}" if pruned.k is not None else ""
         lines.append(f"  {pruned.model} {pruned.method}{k}: {pruned.reason}")
     lines += ["", *(f"note: {warning}" for warning in plan.warnings)]
-    expected = estimate(plan, prompts, config.measure.repeats, config.platform.assume, [])
+    expected = estimate(
+        plan, plan.baselines, prompts, config.measure.repeats, config.platform.assume, []
+    )
     hours = [s / 3600 for s in (expected.total_s, expected.engine_start_s, expected.generation_s)]
     lines.append("hours: {:.2f} = {:.2f} engine starts + {:.2f} generation".format(*hours))
     return "\n".join(lines) + "\n"

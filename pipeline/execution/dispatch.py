@@ -80,6 +80,10 @@ class Dispatch:
         """A node offers itself."""
         self._gpus[node] = gpus
 
+    def add(self, groups: Sequence[EngineGroup]) -> None:
+        """More groups are due, behind those that wait."""
+        self._waiting += [_Waiting(group) for group in groups]
+
     def left(self, node: str) -> tuple[Assignment, ...]:
         """A node is gone; what ran there is returned and has to be told as ended."""
         self._gpus.pop(node, None)

@@ -13,6 +13,7 @@ from pipeline.errors import InfrastructureError
 from pipeline.execution.delivery import Delivery
 from pipeline.execution.dispatch import Assignment, Dispatch
 from pipeline.execution.events import Event, GroupJob
+from pipeline.plan import EngineGroup
 from pipeline.records import Failure
 from pipeline.spec import Resources
 
@@ -88,6 +89,7 @@ class Runner:
         make_job: what the task of an assignment is given.
         emit: told of each event, in the driver's thread.
         measure: runs on a node.
+        more: asked after each group which others have fallen due by what it measured.
     """
 
     def __init__(
@@ -97,7 +99,9 @@ class Runner:
         make_job: Callable[[Assignment], GroupJob],
         emit: Callable[[GroupJob, Event], None],
         measure: Measure,
+        more: Callable[[], Sequence[EngineGroup]] = tuple,
     ) -> None:
+        self._more = more
         self._cluster, self._dispatch = cluster, dispatch
         self._make_job, self._emit, self._measure = make_job, emit, measure
         self._nodes: dict[str, Node] = {}
@@ -182,6 +186,7 @@ class Runner:
         self._cluster.release(stream)
         self._earlier |= {(f, assignment.role): why for f, why in delivery.lost.items()}
         self._dispatch.ended(assignment, frozenset(delivery.measured), frozenset(delivery.lost))
+        self._dispatch.add(self._more())
 
     def _give_up(self) -> None:
         for assignment in self._dispatch.give_up():
