@@ -193,8 +193,8 @@ class Outputs:
         path = self.folder / folder / f"{name}.jsonl"
         if not path.is_file():
             return ()
-        with path.open(encoding="utf-8") as file:
-            return tuple(kind.model_validate_json(line) for line in file)
+        with path.open("rb") as file:
+            return tuple(_parsed(path, line, kind) for line in file)
 
     def log_path(self, group: str) -> Path:
         """Where the engine of a group logs to."""
@@ -221,27 +221,33 @@ def read(path: Path, kind: type[R]) -> R:
         RecordError: the file is torn, of another schema, or not such a record.
     """
     try:
-        return kind.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
     except OSError as error:
         raise RecordError(path, f"it cannot be read ({error.strerror})") from error
+    return _parsed(path, content, kind)
+
+
+def _parsed(path: Path, content: bytes, kind: type[R]) -> R:
+    try:
+        return kind.model_validate_json(content)
     except ValidationError as error:
-        if difference := _other_version(path, kind, error):
+        if difference := _other_version(content, kind, error):
             raise OtherVersionError(path, difference) from error
         first = error.errors()[0]
         where = "".join(f"{part}: " for part in first["loc"])
         raise RecordError(path, f"it is not a {kind.__name__} ({where}{first['msg']})") from error
 
 
-def _other_version(path: Path, kind: type[Record], error: ValidationError) -> str:
+def _other_version(content: bytes, kind: type[Record], error: ValidationError) -> str:
     """How a whole record differs from what this version writes; empty for a damaged one."""
+    known = kind.model_fields.get("schema_version")
     try:
-        content = json.loads(path.read_bytes())
+        fields = json.loads(content)
     except ValueError:
         return ""
-    known = kind.model_fields.get("schema_version")
-    if known is None or not isinstance(content, dict):
+    if known is None or not isinstance(fields, dict):
         return ""
-    schema = content.get("schema_version")
+    schema = fields.get("schema_version")
     if isinstance(schema, int) and schema != known.default:
         return f"schema {schema}, this one reads {known.default}"
     unknown = [str(e["loc"][-1]) for e in error.errors() if e["type"] == "extra_forbidden"]
