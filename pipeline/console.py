@@ -9,10 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TextIO
 
 from rich import box
 from rich.console import Console, Group
+from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -33,6 +35,7 @@ from pipeline.results import (
 
 __all__ = [
     "fail",
+    "print_answer",
     "print_plan",
     "print_results",
     "progress",
@@ -111,6 +114,13 @@ def print_results(
             f" {duration(split.other_s)} ({share:.0f} %) everything else",
             soft_wrap=True,
         )
+
+
+def print_answer(answer: str, report: Path, out: Console | None = None) -> None:
+    """Print what a sweep found (Markdown), and where its report is."""
+    out = out or console_for(sys.stdout)
+    out.print(Markdown(answer))
+    out.print(f"report: {report}", soft_wrap=True)
 
 
 def results_table(records: Sequence[CellRecord]) -> Group:

@@ -17,7 +17,7 @@ from typing import Literal
 from pipeline import console
 from pipeline.analysis.timing import Interval, split
 from pipeline.assignments import Assignments
-from pipeline.errors import EXIT_CELLS_FAILED, EXIT_OK
+from pipeline.errors import EXIT_CELLS_FAILED, EXIT_OK, PipelineError
 from pipeline.execution import host, leftovers
 from pipeline.execution.dispatch import starts
 from pipeline.execution.events import (
@@ -38,6 +38,7 @@ from pipeline.plan import EngineGroup, Plan
 from pipeline.progress import Progress
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord, StartRecord
+from pipeline.report import HTML, Report, write_report
 from pipeline.spec import SweepConfig
 from pipeline.tracking import Tracker
 
@@ -141,14 +142,29 @@ class Driver:
             self._close(outcome)
 
     def finish(self, plan: Plan, recorded: Sequence[CellRecord]) -> int:
-        """Show and track the whole sweep; the exit code says whether every cell is OK."""
-        fingerprints = {cell.fingerprint for cell in plan.cells}
-        records = [r for r in recorded if r.fingerprint in fingerprints]
+        """Show, report and track the whole sweep; the exit code says whether every cell is OK."""
+        fingerprints = [cell.fingerprint for cell in plan.cells]
+        wanted = frozenset(fingerprints)
+        records = [r for r in recorded if r.fingerprint in wanted]
         console.print_results(records, self._start.split)
+        report = self._report(fingerprints)
+        if report is not None:
+            console.print_answer(report.answer, report.html)
         if self._taken_up:
-            self._tell_mlflow(records)
+            self._tell_mlflow(records, report.answer if report is not None else "")
         bad = [r for r in records if r.status != "OK"]
         return EXIT_CELLS_FAILED if bad or len(records) < len(fingerprints) else EXIT_OK
+
+    def _report(self, fingerprints: Sequence[str]) -> Report | None:
+        """Write the report where something is new to be told; None where there is none."""
+        if not self._taken_up and (self._outputs.folder / HTML).is_file():
+            return None
+        try:
+            return write_report(self._outputs, fingerprints)
+        except PipelineError as error:
+            # The records are whole, and the report can be made of them any time.
+            console.warn(f"no report was written: {error}")
+            return None
 
     def _take(self, work: Assignments, job: GroupJob, event: Event, shown: Progress) -> None:
         if isinstance(event, GroupStarting):
@@ -205,14 +221,14 @@ class Driver:
         role = f".{job.place}.{job.role}" if job.role != "cells" else ""
         write_atomically(self._outputs.log_path(f"{job.group.id}{role}{again}"), log)
 
-    def _tell_mlflow(self, records: Sequence[CellRecord]) -> None:
+    def _tell_mlflow(self, records: Sequence[CellRecord], answer: str) -> None:
         """Complete what MLflow has of the sweep, what earlier starts could not tell included."""
         for record in records:
             self._tracker.cell(record)
         for start in self._outputs.starts():
             if start.start_id != self._start.start_id:
                 self._tracker.finish(start)
-        self._tracker.finish(self._start, table=console.table_markdown(records))
+        self._tracker.finish(self._start, table=console.table_markdown(records), answer=answer)
         if self._tracker.problem is not None:
             console.warn(str(self._tracker.problem))
 

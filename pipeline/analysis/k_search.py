@@ -12,6 +12,7 @@ of a drifting machine fit one line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from math import exp, log
 from statistics import fmean
 
@@ -26,8 +27,10 @@ from pipeline.analysis.choose_k import (
     worth_measuring,
 )
 from pipeline.analysis.counts import total
-from pipeline.analysis.findings import Evidence
+from pipeline.analysis.findings import Evidence, Findings
 from pipeline.analysis.verdict import Comparison
+from pipeline.methods import BASELINE
+from pipeline.plan import Plan
 from pipeline.records import PromptCost
 from pipeline.spec import Record
 
@@ -129,6 +132,41 @@ def conclude(
         choice=choose(measured),
         starts_saved=starts_saved(grid, {one.record.at.k for one in evidence}),
     )
+
+
+def searches(plan: Plan, evidence: Sequence[Evidence], findings: Findings) -> tuple[KSearch, ...]:
+    """What each search of a plan says, by model and method; none where the plan is a grid."""
+    if plan.search != "choose_k":
+        return ()
+    found = []
+    drafting = [g for g in plan.groups if g.cells[0].at.kind != BASELINE]
+    for (model, method), groups in groupby(drafting, key=lambda g: (g.model, g.method)):
+        own = [e for e in evidence if (e.record.at.model, e.record.at.method) == (model, method)]
+        if own:
+            verdicts = _verdicts(model, method, findings)
+            found.append(conclude([group.k for group in groups], own, verdicts))
+    return tuple(found)
+
+
+def _verdicts(model: str, method: str, findings: Findings) -> dict[int, Comparison]:
+    """The verdict at each K over all data sets, or on the only one."""
+    name = (model, method)
+    whole = {o.k: o.comparison for o in findings.overall if (o.model, o.method) == name}
+    cells = [c for c in findings.cells if (c.record.at.model, c.record.at.method) == name]
+    alone = {c.record.at.k: c.comparison for c in cells if c.comparison is not None}
+    return whole or alone
+
+
+def told(one: KSearch) -> str:
+    """A search in a sentence: what was chosen, what was predicted of it, what was saved."""
+    predicted = {p.k: p.speedup for p in one.forecast.predicted} if one.forecast else {}
+    chosen = one.choice.k
+    measured = ", ".join(str(m.k) for m in one.measured if m.k)
+    text = f"{one.method}: of K {', '.join(map(str, one.grid))} these were measured: {measured}"
+    text += "; plain decoding is not slower" if chosen == 0 else f"; use K={chosen}"
+    if chosen in predicted:
+        text += f", predicted at {predicted[chosen]:.2f} times plain decoding"
+    return f"{text}. {one.choice.sentence}. {one.starts_saved} engine starts were saved."
 
 
 def _step_s(cost: PromptCost) -> float | None:
