@@ -134,15 +134,22 @@ def _nothing(nearest: Advised | None, cells: Iterable[CellFinding]) -> str:
             f" {span(_estimate(nearest))} times as fast"
         )
     compared = [one for one in cells if one.comparison is not None]
-    if not compared:
-        return "no method was measured"
-    untold = [one.comparison.sentence for one in compared if one.comparison and not _told(one)]
-    return untold[0] if untold else "no setting has a usable cell for every kind of prompt"
+    if any(one.usable and _told(one) for one in compared):
+        return "no setting has a usable cell for every kind of prompt"
+    return next(map(_why_silent, compared), "no method was measured")
 
 
 def _told(one: CellFinding) -> bool:
     """Whether a cell's verdict says something about its speed."""
     return one.comparison is not None and one.comparison.verdict in ("better", "worse", "no change")
+
+
+def _why_silent(one: CellFinding) -> str:
+    """Why a compared cell cannot be recommended from."""
+    if one.lossless is not None and one.lossless.verdict == "not lossless":
+        return f"{one.record.at.label} is not lossless: {one.lossless.sentence}"
+    assert one.comparison is not None, "only compared cells are asked of"
+    return one.comparison.sentence
 
 
 def _estimate(one: Advised) -> Estimate:

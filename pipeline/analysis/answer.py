@@ -157,10 +157,6 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Begin with a capital only where the first word is one of ours, and end with a full stop."""
-    first = text.partition(" ")[0].strip(",")
-    begun = text[0].upper() + text[1:] if first in _OURS else text
+    """With a full stop, and a capital unless it begins with the name of a cell."""
+    begun = text[0].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
     return begun if begun.endswith(".") else f"{begun}."
-
-
-_OURS = frozenset({"over", "for", "avoid", "nothing", "no"})

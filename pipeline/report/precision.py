@@ -20,7 +20,7 @@ _MEDIAN_ERROR = 1.2533 / 0.6745
 
 def median_text(found: Summary) -> str:
     """`38.4 ± 1.2`: a median with its median absolute deviation."""
-    digits = decimals(_REACH * _MEDIAN_ERROR * found.spread / sqrt(max(found.n, 1)), most=1)
+    digits = _digits(_REACH * _MEDIAN_ERROR * found.spread / sqrt(max(found.n, 1)), most=1)
     return f"{found.value:.{digits}f} ± {found.spread:.{digits}f}"
 
 
@@ -30,7 +30,7 @@ def rate_text(counts: Counts) -> str:
         return NOTHING
     per_draft = counts.drafted / counts.drafts
     value = counts.accepted / counts.drafted
-    return f"{value:.{decimals(_REACH * _length_error(counts) / per_draft)}f}"
+    return f"{value:.{_digits(_REACH * _length_error(counts) / per_draft)}f}"
 
 
 def length_text(counts: Counts) -> str:
@@ -38,7 +38,7 @@ def length_text(counts: Counts) -> str:
     if not counts.drafts:
         return NOTHING
     value = 1 + counts.accepted / counts.drafts
-    return f"{value:.{decimals(_REACH * _length_error(counts))}f}"
+    return f"{value:.{_digits(_REACH * _length_error(counts))}f}"
 
 
 def positions_text(counts: Counts) -> str:
@@ -50,14 +50,19 @@ def positions_text(counts: Counts) -> str:
 
 def share_text(part: int, whole: int) -> str:
     """A share of independent trials."""
-    return f"{part / whole:.{decimals(_share_reach(part, whole))}f}" if whole else NOTHING
+    return f"{part / whole:.{_digits(_share_reach(part, whole))}f}" if whole else NOTHING
 
 
 def percent_text(part: int, whole: int) -> str:
     """The same in percent."""
     if not whole:
         return NOTHING
-    return f"{100 * part / whole:.{decimals(100 * _share_reach(part, whole), most=1)}f} %"
+    return f"{100 * part / whole:.{_digits(100 * _share_reach(part, whole), most=1)}f} %"
+
+
+def _digits(uncertainty: float, most: int = 2) -> int:
+    """Decimals of a number that stands without its interval: to the first digit of that."""
+    return decimals(3 * uncertainty, most)
 
 
 def _share_reach(part: int, whole: int) -> float:

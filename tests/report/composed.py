@@ -7,9 +7,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
+from pipeline.analysis.findings import Evidence
+from pipeline.analysis.losslessness import agreement
 from pipeline.analysis.metrics import summarise
 from pipeline.analysis.speed import prompt_costs
 from pipeline.outputs import Outputs, cell_name, companion_name
@@ -117,7 +120,31 @@ def cell(
             "companion": _companion(beside) if beside else None,
         }
     )
-    return Made(record, own, beside, tuple(_rescored(at.label, own)), tuple(_rescored("", beside)))
+    scored = tuple(_rescored(at.label, own)) if at.k else ()
+    return Made(record, own, beside, scored, tuple(_rescored("", beside)))
+
+
+def reference(at: Coordinates, role: Literal["opening", "closing"], slower: float = 1.0) -> Made:
+    """The baseline of a cell, measured at one end of its node's share."""
+    plain = at.model_copy(update={"method": "none", "kind": "none", "k": 0})
+    made = cell(plain, Method("none", 0, step=slower))
+    return change(made, lambda record: record.model_copy(update={"role": role}))
+
+
+def evidence(made: Made) -> Evidence:
+    """What would be gathered of a cell from the disk; an interleaved one has all it needs."""
+    theirs = {_key(r): r.output_token_ids for one in made.companion for r in one.requests}
+    ours = {_key(r): r.output_token_ids for one in made.passes for r in one.requests}
+    return Evidence(
+        record=made.record,
+        rescored=made.rescored,
+        floor=made.floor,
+        agreement=agreement(ours, theirs) if theirs else None,
+    )
+
+
+def _key(request: RequestRecord) -> str:
+    return f"{request.prompt_id}/{request.repeat}"
 
 
 def write(
@@ -136,7 +163,7 @@ def write(
         outputs.write_rescored(companion_name(one.record), one.floor)
     for record in extra:
         outputs.write_cell(record, ())
-    records = [one.record for one in made] + list(extra)
+    records = [one.record for one in made if one.record.role == "cell"] + list(extra)
     outputs.write_plan(plan(*(r.at for r in records), pruned=pruned))
     return tuple(r.fingerprint for r in records)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
@@ -10,36 +11,47 @@ from pipeline.analysis.statistics import Estimate
 from pipeline.analysis.verdict import Comparison
 from pipeline.analysis.wording import span
 from pipeline.report.figures.drawing import Look, Palette, ratio_axis
-from pipeline.report.figures.rows import canvas, headings, lines, write
+from pipeline.report.figures.rows import Line, canvas, figure_of, headings, lines, write
 from pipeline.report.figures.svg import PAPER, Drawing, finish
 from pipeline.report.parts import Part
 
 CALLED = ("better", "worse")
 
 
+class _Row(NamedTuple):
+    y: int
+    setting: str
+    method: str
+    called: bool
+    estimate: Estimate
+
+    @property
+    def low(self) -> float:
+        return self.estimate.low or self.estimate.ratio
+
+    @property
+    def high(self) -> float:
+        return self.estimate.high or self.estimate.ratio
+
+
 def draw(part: Part, palette: Palette) -> Drawing | None:
     """None where no cell has an estimate."""
-    overall = part.complete
-    cells = list(lines(part, first=len(overall) + 1 if overall else 0))
+    whole = part.complete
+    cells = list(lines(part, first=len(whole) + 1 if whole else 0))
     if not cells:
         return None
+    rows = list(_rows(part, cells))
     made = canvas(cells[-1].y + 1, "times as fast as plain decoding")
-    rows = [(1 + i, one.setting, one.method, one.comparison) for i, one in enumerate(overall)]
-    rows += [
-        (line.y, line.cell.setting, line.cell.record.at.method, line.cell.finding.comparison)
-        for line in cells
-        if line.cell is not None and line.cell.finding.comparison is not None
-    ]
-    ratio_axis(made, _values([comparison for *_, comparison in rows]))
-    if overall:
+    ratio_axis(made, [end for row in rows for end in (row.low, row.high)])
+    if whole:
         write(made, 0, "all kinds", heading=True)
     headings(made, cells)
-    for y, setting, method, comparison in rows:
-        _row(made, y, setting, palette[method], comparison)
-    figure = made.get_figure(root=True)
-    assert figure is not None, "axes are drawn on a figure"
+    for row in rows:
+        write(made, row.y, row.setting, span(row.estimate))
+    for method, look in palette.items():
+        _marks(made, [row for row in rows if row.method == method], look)
     return finish(
-        figure,
+        figure_of(made),
         "speedups",
         "Speed-up and how sure it is",
         "Decode speed over plain decoding's, paired prompt by prompt, with its 95% interval."
@@ -48,27 +60,36 @@ def draw(part: Part, palette: Palette) -> Drawing | None:
     )
 
 
-def _row(made: Axes, y: float, setting: str, look: Look, comparison: Comparison) -> None:
-    found = comparison.estimate
-    assert found is not None, "only comparisons with an estimate are drawn"
-    if found.low is not None and found.high is not None:
-        made.plot([found.low, found.high], [y, y], color=look.color, solid_capstyle="butt")
-    filled = look.color if comparison.verdict in CALLED else PAPER
-    made.plot(
-        [found.ratio],
-        [y],
-        marker=look.marker,
-        markersize=6,
-        markerfacecolor=filled,
-        markeredgecolor=look.color,
-        linestyle="none",
+def _rows(part: Part, cells: Sequence[Line]) -> Iterator[_Row]:
+    for i, one in enumerate(part.complete):
+        yield _row(1 + i, one.setting, one.method, one.comparison)
+    for line in cells:
+        if line.cell is not None and line.cell.finding.comparison is not None:
+            method = line.cell.record.at.method
+            yield _row(line.y, line.cell.setting, method, line.cell.finding.comparison)
+
+
+def _row(y: int, setting: str, method: str, comparison: Comparison) -> _Row:
+    assert comparison.estimate is not None, "only comparisons with an estimate are drawn"
+    return _Row(y, setting, method, comparison.verdict in CALLED, comparison.estimate)
+
+
+def _marks(made: Axes, rows: Sequence[_Row], look: Look) -> None:
+    """The rows of one method: intervals as lines, ratios filled where they were called."""
+    made.hlines(
+        [row.y for row in rows],
+        [row.low for row in rows],
+        [row.high for row in rows],
+        color=look.color,
     )
-    write(made, y, setting, span(found))
-
-
-def _values(comparisons: Sequence[Comparison]) -> list[float]:
-    return [value for one in comparisons if one.estimate for value in _ends(one.estimate)]
-
-
-def _ends(found: Estimate) -> tuple[float, float]:
-    return found.low or found.ratio, found.high or found.ratio
+    for called, face in ((True, look.color), (False, PAPER)):
+        made.plot(
+            [row.estimate.ratio for row in rows if row.called is called],
+            [row.y for row in rows if row.called is called],
+            marker=look.marker,
+            markersize=6,
+            markerfacecolor=face,
+            markeredgecolor=look.color,
+            linestyle="none",
+            zorder=3,
+        )

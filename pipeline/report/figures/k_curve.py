@@ -114,13 +114,21 @@ def _curve(axes: Axes, cells: Sequence[Judged], palette: Palette, shift: float) 
         markersize=4,
         markerfacecolor=PAPER,
     )
-    for one in cells:
-        found = one.estimate
-        assert found is not None, "only cells with an estimate are drawn"
-        k = one.record.at.k + shift
-        if found.low is not None and found.high is not None:
-            axes.plot([k, k], [found.low, found.high], color=look.color)
-        axes.plot([k], [found.ratio], marker=look.marker, markersize=6, color=look.color)
+    found = [(one.record.at.k + shift, one.estimate) for one in cells if one.estimate is not None]
+    axes.vlines(
+        [k for k, _ in found],
+        [one.low or one.ratio for _, one in found],
+        [one.high or one.ratio for _, one in found],
+        color=look.color,
+    )
+    axes.plot(
+        [k for k, _ in found],
+        [one.ratio for _, one in found],
+        marker=look.marker,
+        markersize=6,
+        color=look.color,
+        linestyle="none",
+    )
 
 
 def _second_axis(axes: Axes, part: Part, dataset: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from pipeline.report.figures.drawing import ROW, WIDTH, figure
 from pipeline.report.figures.drawing import axes as place
@@ -45,13 +46,21 @@ def canvas(rows: int, label: str) -> Axes:
     return made
 
 
-def write(made: Axes, y: float, left: str = "", right: str = "", *, heading: bool = False) -> None:
+def figure_of(made: Axes) -> Figure:
+    """The figure that axes belong to."""
+    figure = made.get_figure(root=True)
+    assert figure is not None, "axes are drawn on a figure"
+    return figure
+
+
+def write(made: Axes, y: float, left: str, right: str = "", *, heading: bool = False) -> None:
     """Text beside a row."""
     x = -LEFT / (WIDTH - LEFT - RIGHT)
     weight = "bold" if heading else "normal"
     where = made.get_yaxis_transform()
     made.text(x, y, left, transform=where, va="center", color=INK, fontweight=weight)
-    made.text(1.03, y, right, transform=where, va="center", color=MUTED, fontsize=11)
+    if right:
+        made.text(1.03, y, right, transform=where, va="center", color=MUTED, fontsize=11)
 
 
 def headings(made: Axes, shown: Iterable[Line]) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from pipeline.report.figures.drawing import WIDTH, Palette, axes, figure, ratio_axis
+from pipeline.report.figures.drawing import WIDTH, Look, Palette, axes, figure, ratio_axis
 from pipeline.report.figures.labels import label
 from pipeline.report.figures.legend import LEGEND, legend
 from pipeline.report.figures.svg import Drawing, finish
@@ -42,10 +42,9 @@ def draw(part: Part, palette: Palette) -> Drawing | None:
     made.grid(axis="y")
     made.set_xlabel("times as fast as plain decoding")
     made.set_ylabel("how much prompts differ")
-    for one in cells:
-        _mark(made, one, palette, faint=bool(whole))
-    for one in whole:
-        _mark(made, one, palette)
+    for method, look in palette.items():
+        _marks(made, [one for one in cells if one.method == method], look, faint=bool(whole))
+        _marks(made, [one for one in whole if one.method == method], look)
     label(made, [(one.ratio, one.spread, one.setting) for one in named])
     legend(drawn, [one.method for one in cells], palette)
     return finish(
@@ -59,11 +58,10 @@ def draw(part: Part, palette: Palette) -> Drawing | None:
     )
 
 
-def _mark(made: Axes, one: Point, palette: Palette, *, faint: bool = False) -> None:
-    look = palette[one.method]
+def _marks(made: Axes, points: Sequence[Point], look: Look, *, faint: bool = False) -> None:
     made.plot(
-        [one.ratio],
-        [one.spread],
+        [one.ratio for one in points],
+        [one.spread for one in points],
         look.marker,
         color=look.color,
         markersize=5 if faint else 9,
