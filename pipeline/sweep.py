@@ -10,6 +10,7 @@ from pathlib import Path
 from pipeline import console
 from pipeline.arguments import check_arguments
 from pipeline.driver import Driver
+from pipeline.elsewhere import identify_for
 from pipeline.errors import EXIT_OK, InfrastructureError, InputError
 from pipeline.estimate import estimate
 from pipeline.evidence import gather
@@ -20,7 +21,7 @@ from pipeline.plan import make_plan
 from pipeline.prompts import load_prompts
 from pipeline.provenance import new_start
 from pipeline.records import CellRecord
-from pipeline.sources import identity, identity_for_show
+from pipeline.sources import identity_for_show
 from pipeline.spec import SweepConfig
 from pipeline.staging import Staging
 from pipeline.tracking import Tracker, store_uri
@@ -60,7 +61,9 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
     prompts = {d.name: load_prompts(d, config.measure.max_tokens) for d in config.datasets}
     vllm = installed_vllm()
     check_arguments(config, vllm)
-    plan = make_plan(config, prompts, identity_for_show if config.dry_run else identity, vllm)
+    plan = make_plan(
+        config, prompts, identity_for_show if config.dry_run else identify_for(config), vllm
+    )
     outputs = Outputs(Path(config.output_dir), config.name)
     with nullcontext() if config.dry_run else _only_writer(outputs.folder, config.name):
         recorded = _recorded(outputs, config)

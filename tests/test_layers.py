@@ -42,7 +42,7 @@ FLOORS = (
     ("execution", "progress"),
     ("provenance", "console", "zoo.enginecount", "evidence"),
     ("tracking", "report", "zoo.evaluate"),
-    ("assignments", "staging"),
+    ("assignments", "elsewhere", "staging"),
     ("driver",),
     ("sweep", "ui", "zoo.__main__", "preflight.__main__"),
     ("__main__",),

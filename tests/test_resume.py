@@ -44,7 +44,7 @@ def outputs(tmp_path: Path) -> Outputs:
     """A sweep of four cells, finished."""
     outputs = Outputs(tmp_path, "smoke")
     for cell in planned(config(tmp_path)).cells:
-        outputs.write_cell(record(cell, cell_record()), [])
+        outputs.write_cell(record(cell, cell_record(cell.at)), [])
     return outputs
 
 

@@ -152,6 +152,21 @@ class Cluster:
             self._spread[stream] = spread
         return stream
 
+    def everywhere(self, function: Callable[[J], R], job: J) -> dict[str, R]:
+        """Run a short function on every node; what it says, by node.
+
+        Raises:
+            TaskLostError: it crashed twice, or a node was lost.
+        """
+        task = ray.remote(max_retries=1, max_calls=1, num_cpus=0)(function)
+        pending = {
+            name: task.options(
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)
+            ).remote(job)
+            for name, node in self.nodes().items()
+        }
+        return {name: _got(f"node {name}", reference) for name, reference in pending.items()}
+
     def ready(self, streams: Sequence[Any], seconds: float) -> list[Any]:
         """Those of some streams that have an event, waiting for the first one at most so long."""
         found: list[Any] = ray.wait(list(streams), num_returns=1, timeout=seconds)[0]
