@@ -99,6 +99,8 @@ class Cluster:
             options["runtime_env"] = {"py_modules": [str(Path(pipeline.__file__).parent)]}
         else:
             options |= {
+                # Never one that somebody else has running here.
+                "address": "local",
                 "include_dashboard": False,
                 "num_gpus": self._platform.logical_gpus,
                 "resources": {MACHINE: 1},
