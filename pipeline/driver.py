@@ -151,7 +151,7 @@ class Driver:
         if report is not None:
             console.print_answer(report.answer, report.html)
         if self._taken_up:
-            self._tell_mlflow(records, report.answer if report is not None else "")
+            self._tell_mlflow(records, report)
         bad = [r for r in records if r.status != "OK"]
         return EXIT_CELLS_FAILED if bad or len(records) < len(fingerprints) else EXIT_OK
 
@@ -221,13 +221,16 @@ class Driver:
         role = f".{job.place}.{job.role}" if job.role != "cells" else ""
         write_atomically(self._outputs.log_path(f"{job.group.id}{role}{again}"), log)
 
-    def _tell_mlflow(self, records: Sequence[CellRecord], answer: str) -> None:
+    def _tell_mlflow(self, records: Sequence[CellRecord], report: Report | None) -> None:
         """Complete what MLflow has of the sweep, what earlier starts could not tell included."""
         for record in records:
             self._tracker.cell(record)
         for start in self._outputs.starts():
             if start.start_id != self._start.start_id:
                 self._tracker.finish(start)
+        if report is not None:
+            self._tracker.judged(report.findings)
+        answer = report.answer if report is not None else ""
         self._tracker.finish(self._start, table=console.table_markdown(records), answer=answer)
         if self._tracker.problem is not None:
             console.warn(str(self._tracker.problem))

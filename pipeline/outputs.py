@@ -121,6 +121,15 @@ class Outputs:
         if lines:
             write_atomically(self.folder / folder / f"{name}.jsonl", "\n".join(lines) + "\n")
 
+    def plan(self) -> Plan | None:
+        """The plan last run; None where none was.
+
+        Raises:
+            RecordError: the file is not a plan of this schema.
+        """
+        path = self.folder / "plan.json"
+        return read(path, Plan) if path.is_file() else None
+
     def cells(self) -> tuple[CellRecord, ...]:
         """Every cell record of this sweep, those of earlier plans included.
 

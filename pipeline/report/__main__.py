@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.errors import EXIT_OK, InputError, PipelineError
-from pipeline.outputs import Outputs, read
-from pipeline.plan import Plan
+from pipeline.outputs import Outputs
 from pipeline.report import MARKDOWN, write_report
 from pipeline.verbs import options
 
@@ -19,9 +18,10 @@ def main(argv: Sequence[str]) -> int:
     """Write one sweep's report and print its answer; returns the exit code."""
     try:
         folder = _parse(argv)
-        plan = folder / "plan.json"
-        asked = [c.fingerprint for c in read(plan, Plan).cells] if plan.is_file() else None
-        report = write_report(Outputs(folder.parent, folder.name), asked)
+        outputs = Outputs(folder.parent, folder.name)
+        plan = outputs.plan()
+        asked = [cell.fingerprint for cell in plan.cells] if plan else None
+        report = write_report(outputs, asked)
     except PipelineError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -9,8 +9,7 @@ from pipeline.analysis.answer import answer_markdown
 from pipeline.analysis.findings import Evidence
 from pipeline.analysis.judging import find
 from pipeline.evidence import gather
-from pipeline.outputs import Outputs, read, write_atomically
-from pipeline.plan import Plan
+from pipeline.outputs import Outputs, write_atomically
 from pipeline.report import FIGURES, HTML, MARKDOWN, Report
 from pipeline.report.build import build
 from pipeline.report.page import Page
@@ -21,9 +20,7 @@ def write(outputs: Outputs, fingerprints: Sequence[str] | None) -> Report:
     """See `pipeline.report.write_report`."""
     evidence = _in_order(gather(outputs, fingerprints), fingerprints)
     findings = find(evidence)
-    plan_file = outputs.folder / "plan.json"
-    plan = read(plan_file, Plan) if plan_file.is_file() else None
-    page = build(outputs.folder.name, evidence, findings, outputs.starts(), plan)
+    page = build(outputs.folder.name, evidence, findings, outputs.starts(), outputs.plan())
     text = markdown(page)
     figures = _write_figures(outputs.folder, page)
     write_atomically(outputs.folder / HTML, html(page))

@@ -8,10 +8,15 @@ told again:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from pipeline.analysis.answer import answer_markdown
+from pipeline.analysis.findings import Findings
+from pipeline.analysis.judging import find
 from pipeline.console import table_markdown
 from pipeline.errors import InfrastructureError, InputError
+from pipeline.evidence import gather
 from pipeline.outputs import Outputs
 from pipeline.records import CellRecord, StartRecord
 from pipeline.tracking.address import default_root, shown, store_uri
@@ -67,8 +72,22 @@ class Tracker:
         """Log a cell as a child of the start that measured it, unless it is there already."""
         self._guarded(lambda store: store.cell(record))
 
+    def judged(self, findings: Findings) -> None:
+        """Add verdicts to the runs of cells, and which of them are advised."""
+        advised = {
+            (one.model, one.dataset, one.concurrency, one.use.method, one.use.k)
+            for one in findings.advice
+            if one.use is not None
+        }
+        for cell in findings.cells:
+            at = cell.record.at
+            place = (at.model, at.dataset, at.concurrency, at.method, at.k)
+            self._guarded(partial(Store.judged, finding=cell, advised=place in advised))
+
     def finish(self, start: StartRecord, *, table: str = "", answer: str = "") -> None:
-        """End the parent run with the time split, the table (Markdown) and the answer."""
+        """End the parent run with the time split, the table and the answer (both Markdown), and
+        the newest with the report as it lies in the sweep's folder.
+        """
         self._guarded(lambda store: store.finish(start, table, answer))
 
     def _guarded(self, action: Callable[[Store], object]) -> None:
@@ -96,13 +115,21 @@ def replay(outputs: Outputs, uri: str | None = None, root: Path | None = None) -
     starts, cells = outputs.starts(), outputs.cells()
     _check(outputs, starts, cells)
     tracker = Tracker(outputs, uri, root=root)
+    plan = outputs.plan()
+    asked = [cell.fingerprint for cell in plan.cells] if plan else None
+    findings = find(gather(outputs, asked))
     for number, start in enumerate(starts, 1):
         so_far = {earlier.start_id for earlier in starts[:number]}
         tracker.begin(start)
         for cell in cells:
             if cell.start_id == start.start_id:
                 tracker.cell(cell)
-        tracker.finish(start, table=table_markdown([c for c in cells if c.start_id in so_far]))
+        tracker.finish(
+            start,
+            table=table_markdown([c for c in cells if c.start_id in so_far]),
+            answer=answer_markdown(findings) if start is starts[-1] else "",
+        )
+    tracker.judged(findings)
     if tracker.problem is not None:
         raise tracker.problem
     return len(cells)

@@ -10,6 +10,8 @@ draws a section of charts per prefix:
     repeats/speed/decode_tok_s          one point per repeat, step = repeat
     accept/joint_0, accept/joint_1, …   one value per position
     accept/joint, accept/conditional    the same values as one curve, step = position
+    speedup/vs_baseline, low, high      the paired ratio and its interval, once the sweep is judged
+    lossless/wide_share, largest_gap_nat, logprob_difference_nat   what rescoring found
 
 Parameters are what runs are compared by. What a run is found by is a tag, because MLflow's
 comparison begins with a plot of the parameters that differ, where hashes and paths tell nothing.
@@ -23,6 +25,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
+from pipeline.analysis.findings import CellFinding
+from pipeline.analysis.losslessness import GreedyCheck
 from pipeline.records import CellRecord, StartRecord
 from pipeline.results import DECODE, outcome
 
@@ -81,6 +85,37 @@ def cell_tags(record: CellRecord, parent: str) -> dict[str, str]:
         tags |= {"drafter": record.context.drafter or "none"}
     if record.status != "OK":
         tags |= {"status_reason": outcome(record), NOTE: outcome(record)}
+    return tags
+
+
+def verdict_points(finding: CellFinding) -> Iterator[Point]:
+    """The evidence of a cell's verdicts; nothing of a baseline, which has none."""
+    found = finding.comparison.estimate if finding.comparison else None
+    if found is not None:
+        yield Point("speedup/vs_baseline", found.ratio)
+        yield Point("n/speedup/vs_baseline", found.prompts)
+        if found.low is not None and found.high is not None:
+            yield Point("speedup/low", found.low)
+            yield Point("speedup/high", found.high)
+    check = finding.lossless
+    if isinstance(check, GreedyCheck):
+        yield Point("lossless/wide_share", check.share)
+        if check.widest is not None:
+            yield Point("lossless/largest_gap_nat", check.widest.gap_nat)
+    elif check is not None and check.difference is not None:
+        yield Point("lossless/logprob_difference_nat", check.difference.mean)
+
+
+def verdict_tags(finding: CellFinding, advised: bool) -> dict[str, str]:
+    """The verdicts as words, and the comparison's sentence as the run's note.
+
+    A cell that is not OK has its status and reason instead.
+    """
+    tags = {"advised": "yes" if advised else "no"}
+    if finding.comparison is not None and finding.record.status == "OK":
+        tags |= {"verdict": finding.comparison.verdict, NOTE: finding.comparison.sentence}
+    if finding.lossless is not None:
+        tags["lossless"] = finding.lossless.verdict
     return tags
 
 

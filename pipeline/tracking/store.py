@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipeline.analysis.findings import CellFinding
 from pipeline.outputs import Outputs, cell_name
 from pipeline.records import CellRecord, StartRecord
 from pipeline.tracking import runs
@@ -107,13 +108,32 @@ class Store:
         self._end(run_id, status, runs.milliseconds(record.started_at, record.measured_s))
         known.whole.add(key)
 
+    def judged(self, finding: CellFinding, advised: bool) -> None:
+        """Add a cell's verdicts to its run; they are told anew, as they depend on other cells."""
+        from mlflow.entities import Metric, RunTag
+
+        record = finding.record
+        run_id = self._known(record.start_id).run_ids[record.fingerprint, record.started_at]
+        when = runs.milliseconds(record.started_at)
+        self._client.log_batch(
+            run_id,
+            metrics=[Metric(p.name, p.value, when, p.step) for p in runs.verdict_points(finding)],
+            tags=[RunTag(k, v) for k, v in runs.verdict_tags(finding, advised).items()],
+        )
+
     def finish(self, start: StartRecord, table: str, answer: str) -> None:
-        """End a start's run with the table and the answer; one that may still run stays open."""
+        """End a start's run with the table and the answer; one that may still run stays open.
+
+        The report is that of all starts, so the newest carries it, also where it was written after
+        the start had ended.
+        """
         run_id = self._parents.get(start.start_id) or self.begin(start)
-        if run_id in self._whole:
-            return
         if answer:
             self._client.set_tag(run_id, runs.NOTE, runs.note(start, answer))
+        if self._is_newest(start):
+            self._attach_report(run_id)
+        if run_id in self._whole:
+            return
         if table:
             self._client.log_text(run_id, table, "table.md")
         start_file = self._outputs.folder / "starts" / f"{start.start_id}.json"
@@ -179,6 +199,11 @@ class Store:
         log = self._outputs.log_path(record.group)
         if record.status == "FAILED" and log.is_file():
             self._client.log_text(run_id, _end_of(log), "engine.log")
+
+    def _attach_report(self, run_id: str) -> None:
+        folder = self._outputs.folder
+        for path in (folder / "report.md", folder / "report.html", *folder.glob("figures/*.svg")):
+            self._attach(run_id, path, path.relative_to(folder).as_posix())
 
     def _attach(self, run_id: str, path: Path, name: str) -> None:
         """Under the same name in every run, so that MLflow can show them side by side."""
