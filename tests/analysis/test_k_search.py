@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.analysis.findings import Evidence
 from pipeline.analysis.judging import pair
-from pipeline.analysis.k_search import conclude, forecast_of, next_k, step_ratio
+from pipeline.analysis.k_search import conclude, forecast_of, next_k, step_ratio, told
 from pipeline.analysis.statistics import Rule
 from pipeline.analysis.verdict import compare
 from pipeline.records import Companion, Counts, PromptCost, Status
@@ -139,3 +139,16 @@ def test_plain_decoding_is_chosen_where_every_k_is_slower() -> None:
         one.record.at.k: verdict for one, verdict in zip(evidence, verdicts, strict=True)
     }
     assert conclude([1, 2, 3], evidence, comparisons).choice.k == 0
+
+
+def test_a_search_is_told_in_a_sentence_with_what_was_saved() -> None:
+    grid, rule = list(range(1, 13)), Rule()
+    evidence = searched(grid, 0.6, 0.1)
+    verdicts = compare([pair(one) for one in evidence], rule)
+    comparisons = {
+        one.record.at.k: verdict for one, verdict in zip(evidence, verdicts, strict=True)
+    }
+    sentence = told(conclude(grid, evidence, comparisons))
+    measured = sorted(comparisons)
+    assert f"these were measured: {', '.join(map(str, measured))}; use K=" in sentence
+    assert sentence.endswith(f"{12 - len(measured)} engine starts were saved.")
