@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.analysis.answer import answers
 from pipeline.analysis.findings import Evidence, Findings
+from pipeline.analysis.k_search import searches, told
 from pipeline.analysis.statistics import Rule
 from pipeline.methods import BASELINE
 from pipeline.plan import Plan
@@ -45,6 +46,7 @@ def build(
         subtitle=_subtitle(used),
         answers=answers(findings),
         chapters=tuple(_chapter(part, looks) for part in taken),
+        searches=tuple(map(told, searches(plan, evidence, findings))) if plan else (),
         exclusions=exclusions(judged, plan),
         reference=reference.reference_table(article, used, records),
         reference_note=reference.note(article, used),

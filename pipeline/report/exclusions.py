@@ -12,6 +12,10 @@ from pipeline.results import outcome
 
 # Verdicts that neither call a change nor call it absent.
 UNDECIDED = ("unstable", "no baseline", "not comparable")
+_UNMEASURED = {
+    "grid": "planned, but not measured yet: give the same command again",
+    "choose_k": "not measured: the search for K did not need it, or did not come to it yet",
+}
 
 
 def exclusions(judged: Sequence[Judged], plan: Plan | None) -> tuple[Exclusion, ...]:
@@ -49,7 +53,7 @@ def _planned(judged: Iterable[Judged], plan: Plan | None) -> Iterator[tuple[str,
     known = {one.record.fingerprint for one in judged}
     for cell in plan.cells:
         if cell.fingerprint not in known:
-            yield cell.at.label, "planned, but not measured yet: give the same command again"
+            yield cell.at.label, _UNMEASURED[plan.search]
     for point in plan.pruned:
         k = f"-k{point.k}" if point.k else ""
         yield f"{point.model}/{point.method}{k}", f"left out of the plan: {point.reason}"

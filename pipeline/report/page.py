@@ -67,13 +67,18 @@ class Origin(Record):
 
 
 class Page(Record):
-    """A whole report."""
+    """A whole report.
+
+    Attributes:
+        searches: what each search for K found, a sentence each; none of a grid.
+    """
 
     sweep: str
     question: str
     subtitle: str
     answers: tuple[Answer, ...]
     chapters: tuple[Chapter, ...]
+    searches: tuple[str, ...]
     exclusions: tuple[Exclusion, ...]
     reference: Table | None
     reference_note: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pipeline.analysis.energy import NAME as ENERGY
 from pipeline.analysis.findings import CellFinding
 from pipeline.analysis.losslessness import Agreement, GreedyCheck, SampledCheck
 from pipeline.analysis.rescoring import NEAR_TIE_NAT, WidestGap
@@ -31,6 +32,7 @@ _RESULTS = (
     Heading(text="verdict"),
     Heading(text="lossless"),
     Heading(text="n", numeric=True),
+    Heading(text="J per token", numeric=True),
     Heading(text="accept length", numeric=True),
     Heading(text="accept rate", numeric=True),
     Heading(text="accepted up to position 1, 2, …"),
@@ -93,6 +95,8 @@ def _result(one: Judged) -> Iterator[Entry]:
     yield _verdict(one)
     yield _toned(one.finding.lossless.verdict) if one.finding.lossless else _entry(NOTHING)
     yield _entry(_sample(record), decode.n if decode else None)
+    energy = record.metrics.get(ENERGY)
+    yield _entry(median_text(energy), energy.value) if energy else _entry(NOTHING)
     if counts is None or not record.at.k:
         yield from [_entry(NOTHING)] * 3
         return

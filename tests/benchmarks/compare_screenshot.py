@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -145,11 +145,11 @@ def await_listener(port: int, deadline_s: float = 120.0) -> None:
 
 def call(port: int, method: str, path: str, body: object = None) -> Any:
     """One JSON request to this machine."""
-    connection = HTTPConnection(HOST, port, timeout=120)
     text = None if body is None else json.dumps(body)
-    connection.request(method, path, text, {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    content = json.loads(answer.read())
+    with closing(HTTPConnection(HOST, port, timeout=120)) as connection:
+        connection.request(method, path, text, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        content = json.loads(answer.read())
     if answer.status >= 400:
         raise RuntimeError(f"{method} {path}: {content}")
     return content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.analysis.judging import find
-from pipeline.report.figures.k_curve import predicted, relative_step
+from pipeline.report.figures.k_curve import predicted
 from pipeline.report.parts import Judged, Part, parts
 from tests.report.composed import Method, change, evidence, sweep
 
@@ -20,11 +20,6 @@ def part(*methods: Method) -> Part:
 
 def cells(found: Part, method: str) -> list[Judged]:
     return [one for one in found.cells if one.record.at.method == method]
-
-
-def test_step_times_are_relative_to_the_baseline_beside_them() -> None:
-    [one] = cells(part(Method("mtp", 2, {"chat": 0.6}, 1.3, noise=0.001)), "mtp")
-    assert relative_step(one) == pytest.approx(1.3, rel=0.01)
 
 
 def test_the_curve_foresees_a_smaller_k_that_was_measured_too() -> None:

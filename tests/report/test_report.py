@@ -15,10 +15,12 @@ from pipeline.analysis.judging import find
 from pipeline.errors import EXIT_BAD_CONFIG, EXIT_NO_INFRASTRUCTURE, EXIT_OK
 from pipeline.outputs import Outputs
 from pipeline.plan import Coordinates, Pruned
+from pipeline.records import Summary
 from pipeline.report import Report, write_report
 from pipeline.report.__main__ import USAGE, main
 from pipeline.report.build import build
 from pipeline.report.render import html, markdown
+from tests.factories import plan
 from tests.report.composed import (
     MODEL,
     Made,
@@ -261,6 +263,32 @@ def test_cells_that_were_planned_and_not_measured_are_told(tmp_path: Path) -> No
     assert "composed-135m/ngram-k4/chat/c1: planned, but not measured yet" in (
         write_report(outputs).markdown
     )
+
+
+def test_a_search_for_k_says_what_it_found_and_what_it_did_not_need(tmp_path: Path) -> None:
+    outputs = Outputs(tmp_path, "composed")
+    chance = {"chat": 0.6}
+    some = [Method("none", 0), *(Method("mtp", k, chance, 1.15 + 0.1 * k) for k in (1, 2, 4))]
+    made = list(sweep(("chat",), some))
+    write(outputs, made)
+    searched = plan(
+        *(m.record.at for m in made), made[-1].record.at.model_copy(update={"k": 3})
+    ).model_copy(update={"search": "choose_k"})
+    outputs.write_plan(searched)
+    text = write_report(outputs, [cell.fingerprint for cell in searched.cells]).markdown
+    found = text.partition("## Choosing K")[2].partition("##")[0]
+    assert "mtp: of K 1, 2, 4, 3 these were measured: 1, 2, 4; use K=" in found
+    assert "1 engine starts were saved" in found
+    assert "mtp-k3/chat/c1: not measured: the search for K did not need it" in text
+
+
+def test_energy_is_told_where_the_host_gave_it(tmp_path: Path) -> None:
+    outputs = Outputs(tmp_path, "composed")
+    made = list(sweep(("chat",), methods()[:2]))
+    assert "J per token" not in write_report(outputs, write(outputs, made)).markdown
+    energy = {"energy/j_per_token": Summary(value=1.234, spread=0.02, n=2)}
+    made[1] = change(made[1], lambda r: r.model_copy(update={"metrics": {**r.metrics, **energy}}))
+    assert "| 1.2 ± 0.0 |" in write_report(outputs, write(outputs, made)).markdown
 
 
 def test_interleaved_and_bracketed_cells_never_share_a_table(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from pipeline.analysis.choose_k import PredictedK, StepTime, predict
+from pipeline.analysis.choose_k import PredictedK
 from pipeline.analysis.counts import decode_steps
-from pipeline.records import PromptCost
+from pipeline.analysis.k_search import forecast_of
 from pipeline.report.figures.drawing import Palette, panels
 from pipeline.report.figures.legend import LEGEND, legend
 from pipeline.report.figures.svg import MUTED, PAPER, Drawing, finish
@@ -60,39 +60,14 @@ def draw(part: Part, palette: Palette) -> Drawing | None:
 
 
 def predicted(cells: Sequence[Judged]) -> tuple[PredictedK, ...]:
-    """Every K of one method on one data set, as its run at the largest K predicts it.
-
-    Step times are taken relative to the baseline that each cell was paired with, so that a machine
-    that drifted between cells does not bend the curve.
+    """Every K of one method on one data set, as its run at the largest K predicts it; nothing of a
+    drafter that drafts all at once.
     """
-    largest = max(cells, key=lambda one: one.record.at.k)
-    counts, kind = largest.record.counts, largest.record.at.kind
-    times = [
-        StepTime(k=one.record.at.k, step_s=step)
-        for one in cells
-        if (step := relative_step(one)) is not None
-    ]
-    if kind not in ONE_BY_ONE or counts is None or not times or decode_steps(counts) <= 0:
+    largest = max(cells, key=lambda one: one.record.at.k).record
+    if largest.at.kind not in ONE_BY_ONE or not largest.counts or not decode_steps(largest.counts):
         return ()
-    return predict(counts, [StepTime(k=0, step_s=1.0), *times]).predicted
-
-
-def relative_step(one: Judged) -> float | None:
-    """Mean time of a step over that of the baseline's it was paired with."""
-    evidence = one.evidence
-    if one.record.companion is not None:
-        baseline = _step_s(one.record.companion.costs)
-    else:
-        ends = [_step_s(end.costs) for end in (evidence.opening, evidence.closing) if end]
-        known = [step for step in ends if step is not None]
-        baseline = fmean(known) if known else None
-    own = _step_s(one.record.costs)
-    return own / baseline if own and baseline else None
-
-
-def _step_s(costs: Sequence[PromptCost]) -> float | None:
-    steps = [one.decode_s / one.steps for one in costs if one.decode_s and one.steps]
-    return fmean(steps) if steps else None
+    forecast = forecast_of(largest.at.k, [one.evidence for one in cells])
+    return forecast.predicted if forecast else ()
 
 
 def _methods(part: Part, dataset: str) -> Iterator[tuple[Judged, ...]]:

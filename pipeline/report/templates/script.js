@@ -9,10 +9,11 @@ for (const button of document.querySelectorAll("th button")) {
       return number === undefined ? cell.textContent : Number(number);
     };
     const rank = (a, b) => {
-      if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b);
-      return typeof a === "number" ? -1 : 1;
+      // Cells without a number stay last, whichever way.
+      if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+      return (down ? -1 : 1) * (typeof a === "number" ? a - b : a.localeCompare(b));
     };
-    const rows = [...body.rows].sort((a, b) => (down ? -1 : 1) * rank(key(a), key(b)));
+    const rows = [...body.rows].sort((a, b) => rank(key(a), key(b)));
     for (const row of rows) row.classList.remove("next");
     body.append(...rows);
   });
