@@ -23,6 +23,7 @@ class EngineConfig(Record):
     device: Literal["cpu", "cuda"]
     start_deadline_s: float
     token_deadline_s: float
+    drop_caches: tuple[str, ...] = ()
 
 
 def engine_config(
@@ -51,4 +52,5 @@ def engine_config(
         device=platform.device,
         start_deadline_s=platform.start_deadline_s,
         token_deadline_s=platform.token_deadline_s,
+        drop_caches=platform.drop_caches,
     )

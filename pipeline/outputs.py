@@ -198,6 +198,10 @@ class Outputs:
         """The same outputs as the plain engine scores them; empty where none were rescored."""
         return self._lines("rescored", name, RescoredOutput)
 
+    def series(self, name: str) -> tuple[Sample, ...]:
+        """The host, second by second, while the cell of that name was measured."""
+        return self._lines("telemetry", name, Sample)
+
     def _lines(self, folder: str, name: str, kind: type[R]) -> tuple[R, ...]:
         path = self.folder / folder / f"{name}.jsonl"
         if not path.is_file():

@@ -52,6 +52,8 @@ class PlatformSpec(Record):
         start_deadline_s: the longest an engine may take to get ready.
         token_deadline_s: the longest a running engine may go without a token before it is ended.
         pairing: `interleaved` where two engines fit in memory, else `bracketed`.
+        drop_caches: a command that gives the page cache back, run before an engine start where that
+            stands in its way; it needs rights that a node's owner has to grant. Empty: none is run.
         compute_capability: the GPUs' generation, such as 12.1, which rules about kernels go by;
             None where it is not known or there is no GPU.
     """
@@ -69,6 +71,7 @@ class PlatformSpec(Record):
     start_deadline_s: PositiveNumber
     token_deadline_s: PositiveNumber
     pairing: Pairing
+    drop_caches: tuple[str, ...] = ()
     compute_capability: str | None = Field(default=None, pattern=r"^\d+\.\d$")
     assume: Assumptions
 

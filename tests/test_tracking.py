@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from pipeline.errors import EXIT_BAD_CONFIG, EXIT_NO_INFRASTRUCTURE, EXIT_OK, InputError
+from pipeline.host.series import Limits, Sample, TelemetrySummary
 from pipeline.outputs import Outputs
-from pipeline.tracking import Tracker, TrackingError, address
+from pipeline.tracking import Tracker, TrackingError, address, runs
 from pipeline.tracking.__main__ import USAGE, main
 from tests.factories import cell_record, coordinates, failed_record, one_pass, plan, start_record
 
@@ -353,3 +354,35 @@ def test_a_start_whose_record_is_lost_is_named(
 def test_an_address_that_is_no_store_is_found_before_anything_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a store that runs can be kept in"):
         Tracker(Outputs(tmp_path, "demo"), "databricks")
+
+
+def test_the_host_s_readings_are_points_and_what_it_does_not_tell_is_absent() -> None:
+    host = TelemetrySummary(
+        seconds=10.0,
+        samples=11,
+        sm_clock_mhz=None,
+        limits=Limits(),
+        power_w=30.0,
+        energy_j=300.0,
+        temperature_max_c=61,
+        throttle_s={"thermal": 2.0},
+        memory_available_min_bytes=10**9,
+    )
+    record = cell_record().model_copy(update={"telemetry": host})
+    told = {point.name: point.value for point in runs.cell_points(record)}
+    assert told["host/energy_j"] == 300.0
+    assert told["host/throttle_s_thermal"] == 2.0
+    assert "host/sm_clock_median_mhz" not in told
+
+
+def test_the_host_second_by_second_is_a_curve_per_reading() -> None:
+    series = [
+        Sample(at_s=at, memory_available_bytes=5, power_w=watts)
+        for at, watts in ((0.1, 30.0), (1.1, 32.0))
+    ]
+    power = [p for p in runs.series_points(series) if p.name == "host/power_w"]
+    assert [(point.step, point.value) for point in power] == [(0, 30.0), (1, 32.0)]
+    assert {p.name for p in runs.series_points(series)} == {
+        "host/power_w",
+        "host/memory_available_bytes",
+    }

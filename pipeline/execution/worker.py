@@ -90,8 +90,7 @@ def _cells(job: GroupJob, left: list[Cell], log: Path, telemetry: Telemetry) -> 
     if (refusal := gate.before_start(left[0].at.kind, configs[0])) is not None:
         yield from _idle(job, left, refusal, None)
     while left:
-        if bad := stopped(before_start(configs[0], job.group.resources)):
-            raise PreflightError(bad)
+        _look_first(configs[0], job, log)
         began, engines = time.time(), list[EngineProcess]()
         with ExitStack() as stops:
             try:
@@ -104,6 +103,21 @@ def _cells(job: GroupJob, left: list[Cell], log: Path, telemetry: Telemetry) -> 
             yield _start_done(job, began, log, engines=len(engines), ready=True)
             bench = Bench(Engines(*engines), started.context, telemetry)
             yield from _on_engines(job, bench, started.said, left, log)
+
+
+def _look_first(config: EngineConfig, job: GroupJob, log: Path) -> None:
+    """Refuse a start that the node would spoil; what may disappoint stands first in the log.
+
+    Raises:
+        PreflightError: the node would not let the engine start, or would make its figures lie.
+    """
+    found = before_start(config, job.group.resources, config.drop_caches)
+    if bad := stopped(found):
+        raise PreflightError(bad)
+    with log.open("a", encoding="utf-8") as file:
+        for one in found:
+            if one.severity == "warn":
+                file.write(f"preflight: {one.what}: {one.why}; {one.cure}\n")
 
 
 class _Started(NamedTuple):

@@ -10,6 +10,7 @@ draws a section of charts per prefix:
     repeats/speed/decode_tok_s          one point per repeat, step = repeat
     accept/joint_0, accept/joint_1, …   one value per position
     accept/joint, accept/conditional    the same values as one curve, step = position
+    host/power_w, host/sm_clock_mhz, …  the host while the cell was measured, step = second
     speedup/vs_baseline, low, high      the paired ratio and its interval, once the sweep is judged
     lossless/wide_share, largest_gap_nat, logprob_difference_nat   what rescoring found
 
@@ -21,12 +22,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
 from pipeline.analysis.findings import CellFinding
 from pipeline.analysis.losslessness import GreedyCheck
+from pipeline.host.series import Sample, TelemetrySummary
 from pipeline.records import CellRecord, StartRecord
 from pipeline.results import DECODE, outcome
 
@@ -61,6 +63,29 @@ def _all_points(record: CellRecord) -> Iterator[Point]:
     for name, values in record.per_repeat.items():
         for repeat, value in enumerate(values):
             yield Point(f"repeats/{name}", value, repeat)
+    if record.telemetry is not None:
+        yield from _host_points(record.telemetry)
+
+
+def _host_points(summary: TelemetrySummary) -> Iterator[Point]:
+    """What the host did while a cell was measured; what it does not tell is absent."""
+    found = {
+        "host/power_w_mean": summary.power_w,
+        "host/energy_j": summary.energy_j,
+        "host/temperature_max_c": summary.temperature_max_c,
+        "host/memory_available_min_bytes": summary.memory_available_min_bytes,
+        "host/sm_clock_median_mhz": summary.sm_clock_mhz and summary.sm_clock_mhz.median,
+        **{f"host/throttle_s_{why}": s for why, s in (summary.throttle_s or {}).items()},
+    }
+    yield from (Point(name, value) for name, value in found.items() if value is not None)
+
+
+def series_points(series: Iterable[Sample]) -> Iterator[Point]:
+    """The host second by second, one curve per reading; steps are seconds since the cell began."""
+    for sample in series:
+        for name in ("sm_clock_mhz", "power_w", "temperature_c", "memory_available_bytes"):
+            if (value := getattr(sample, name)) is not None:
+                yield Point(f"host/{name}", value, round(sample.at_s))
 
 
 def cell_params(record: CellRecord) -> dict[str, str]:

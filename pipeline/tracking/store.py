@@ -8,7 +8,8 @@ carries, so that telling MLflow the same record twice changes nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +41,23 @@ _ENDED = {"finished": "FINISHED", "failed": "FAILED"}
 _Key = tuple[str, str]
 
 
+class Entry(NamedTuple):
+    """A document of some files.
+
+    Attributes:
+        role: what kind of document; key: which one, among those of its kind.
+        at: its moment, ISO 8601.
+        texts: by file name.
+    """
+
+    role: str
+    key: str
+    at: str
+    title: str
+    tags: dict[str, str]
+    texts: dict[str, str]
+
+
 class _Children(NamedTuple):
     """The cells of a start that have a run, by fingerprint and moment; `whole` are all told."""
 
@@ -57,25 +75,12 @@ class Store:
     """
 
     def __init__(self, uri: str, root: Path, outputs: Outputs) -> None:
-        probe(uri)
-        for name, value in _QUIET.items():
-            os.environ.setdefault(name, value)
-        from mlflow import MlflowClient
-
-        self._client: Any = MlflowClient(uri)
+        self._client = _connected(uri)
         self._outputs = outputs
-        self._experiment = self._open(None if is_server(uri) else root)
+        self._experiment = _experiment(self._client, uri, root, outputs.folder.name)
         self._parents: dict[str, str] = {}
         self._whole: set[str] = set()
         self._children: dict[str, _Children] = {}
-
-    def _open(self, root: Path | None) -> str:
-        name = self._outputs.folder.name
-        found = self._client.get_experiment_by_name(name)
-        if found is not None:
-            return str(found.experiment_id)
-        place = None if root is None else (root.absolute() / "artifacts" / name).as_uri()
-        return str(self._client.create_experiment(name, artifact_location=place))
 
     def begin(self, start: StartRecord) -> str:
         """Find or make the parent run of a start; returns its run id."""
@@ -102,7 +107,9 @@ class Store:
             tags = runs.cell_tags(record, self._parent(record.start_id))
             known.run_ids[key] = self._create(record.started_at, tags)
         run_id = known.run_ids[key]
-        self._log(run_id, record.started_at, runs.cell_points(record), runs.cell_params(record))
+        series = runs.series_points(self._outputs.series(cell_name(record)))
+        points = chain(runs.cell_points(record), series)
+        self._log(run_id, record.started_at, points, runs.cell_params(record))
         self._attach_files(run_id, record)
         status = "FINISHED" if record.status == "OK" else "FAILED"
         self._end(run_id, status, runs.milliseconds(record.started_at, record.measured_s))
@@ -167,14 +174,7 @@ class Store:
         return self._children[start_id]
 
     def _search(self, query: str) -> list[Any]:
-        found: list[Any] = []
-        token = None
-        while True:
-            page = self._client.search_runs([self._experiment], query, page_token=token)
-            found += page
-            token = page.token
-            if not token:
-                return found
+        return list(_found(self._client, self._experiment, query))
 
     def _create(self, started_at: str, tags: dict[str, str]) -> str:
         moment = runs.milliseconds(started_at)
@@ -196,6 +196,7 @@ class Store:
         folder, name = self._outputs.folder, cell_name(record)
         self._attach(run_id, folder / "cells" / f"{name}.json", "cell.json")
         self._attach(run_id, folder / "requests" / f"{name}.jsonl", "requests.jsonl")
+        self._attach(run_id, folder / "telemetry" / f"{name}.jsonl", "telemetry.jsonl")
         log = self._outputs.log_path(record.group)
         if record.status == "FAILED" and log.is_file():
             self._client.log_text(run_id, _end_of(log), "engine.log")
@@ -212,6 +213,74 @@ class Store:
 
     def _end(self, run_id: str, status: str, moment: int) -> None:
         self._client.set_terminated(run_id, status=status, end_time=moment)
+
+
+class Ledger:
+    """Documents kept for good beside the runs of an experiment, each a small run of its own."""
+
+    def __init__(self, uri: str, root: Path, experiment: str) -> None:
+        self._client = _connected(uri)
+        self._experiment = _experiment(self._client, uri, root, experiment)
+
+    def write(self, entry: Entry) -> None:
+        """Keep an entry; one of the same role and key is replaced."""
+        key = f"tags.role = '{entry.role}' and tags.key = '{entry.key}'"
+        earlier = next(_found(self._client, self._experiment, key), None)
+        moment = runs.milliseconds(entry.at)
+        if earlier is not None:
+            run_id = str(earlier.info.run_id)
+        else:
+            tags = {runs.NAME: entry.title, "role": entry.role, "key": entry.key}
+            run = self._client.create_run(self._experiment, start_time=moment, tags=tags)
+            run_id = str(run.info.run_id)
+        for name, value in {**entry.tags, runs.NAME: entry.title}.items():
+            self._client.set_tag(run_id, name, value)
+        for name, text in entry.texts.items():
+            self._client.log_text(run_id, text, name)
+        self._client.set_terminated(run_id, end_time=moment)
+
+    def read(self, role: str, tags: dict[str, str], name: str, newest: int) -> Iterator[str]:
+        """One text of each entry that carries the tags, the newest first."""
+        from mlflow.artifacts import load_text
+
+        wanted = {"role": role, **tags}
+        query = " and ".join(f"tags.{tag} = '{value}'" for tag, value in wanted.items())
+        order = ["attributes.start_time DESC"]
+        for run in islice(_found(self._client, self._experiment, query, order), newest):
+            if run.info.status != _OPEN:
+                yield str(load_text(f"{run.info.artifact_uri}/{name}"))
+
+
+def _connected(uri: str) -> Any:
+    """MLflow's client on a store that is there."""
+    probe(uri)
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri)
+
+
+def _experiment(client: Any, uri: str, root: Path, name: str) -> str:
+    """Find or make an experiment; a server knows by itself where to keep its artifacts."""
+    found = client.get_experiment_by_name(name)
+    if found is not None:
+        return str(found.experiment_id)
+    place = None if is_server(uri) else (root.absolute() / "artifacts" / name).as_uri()
+    return str(client.create_experiment(name, artifact_location=place))
+
+
+def _found(client: Any, experiment: str, query: str, order: Sequence[str] = ()) -> Iterator[Any]:
+    """The runs that a query finds, page by page."""
+    token = None
+    while True:
+        page = client.search_runs(
+            [experiment], query, order_by=list(order) or None, page_token=token
+        )
+        yield from page
+        token = page.token
+        if not token:
+            return
 
 
 def _end_of(log: Path) -> str:

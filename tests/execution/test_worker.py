@@ -56,7 +56,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedEngine]:
 
     monkeypatch.setattr(worker, "EngineProcess", Fresh)
     monkeypatch.setattr(worker, "on_this_node", lambda config: config)
-    monkeypatch.setattr(worker, "before_start", lambda engine, resources: ())
+    monkeypatch.setattr(worker, "before_start", lambda engine, resources, hook: ())
     return Fresh
 
 
@@ -129,7 +129,7 @@ def test_a_node_that_would_spoil_a_start_is_told_and_none_is_made(
     engine: type[ScriptedEngine], job: GroupJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = stop("disk", "0.1 GiB are free", "vLLM writes its caches there", "make room")
-    monkeypatch.setattr(worker, "before_start", lambda engine, resources: (full,))
+    monkeypatch.setattr(worker, "before_start", lambda engine, resources, hook: (full,))
     events = list(worker.run_group(job))
     assert told(events) == [(name, "FAILED") for name in DATASETS]
     assert engine.starts == 0
