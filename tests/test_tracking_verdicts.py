@@ -66,7 +66,7 @@ def files(run: Any) -> dict[str, str]:
     }
 
 
-def everything(root: Path) -> list[object]:
+def everything(root: Path) -> list[Any]:
     return sorted(
         (
             run.info.run_id,
@@ -153,8 +153,8 @@ def test_a_replay_tells_the_same_and_telling_again_changes_nothing(
     before = everything(root)
     assert main(["replay", str(outputs.folder), f"uri=sqlite:///{root}/mlflow.db"]) == EXIT_OK
     after = everything(root)
-    assert [run[3] for run in after] == [run[3] for run in before]  # type: ignore[index]
-    assert [run[2] for run in after] == [run[2] for run in before]  # type: ignore[index]
+    assert [run[3] for run in after] == [run[3] for run in before]
+    assert [run[2] for run in after] == [run[2] for run in before]
 
 
 def test_a_report_written_after_the_sweep_reaches_mlflow_by_a_replay(

@@ -32,9 +32,11 @@ def decimals(uncertainty: float, most: int = 2) -> int:
 def describe(found: Estimate, rule: Rule, quantity: str) -> str:
     """The estimate with its interval and size, such as `decode speed is 1.42 times ...`."""
     sample = f"{found.prompts} prompts x {found.repeats} repeat{'s' * (found.repeats > 1)}"
+    digits = digits_of(found)
     if found.low is None or found.high is None:
-        return f"{quantity} is {found.ratio:.2f} times the baseline's ({sample}, no interval)"
-    digits = decimals((found.high - found.low) / 2)
+        return (
+            f"{quantity} is {found.ratio:.{digits}f} times the baseline's ({sample}, no interval)"
+        )
     return (
         f"{quantity} is {found.ratio:.{digits}f} times the baseline's ({rule.confidence:.0%}"
         f" interval {found.low:.{digits}f} to {found.high:.{digits}f}, {sample})"

@@ -20,6 +20,9 @@ from pipeline.report.page import Chapter, Page
 from pipeline.report.parts import Part, parts
 from pipeline.report.tables import lossless_table, results_table
 
+# Parts whose figures a page holds; a grid of more is read as tables.
+MOST_DRAWN = 12
+
 
 def build(
     sweep: str,
@@ -45,7 +48,8 @@ def build(
         question=str(starts[-1].config.get("question") or "") if starts else "",
         subtitle=_subtitle(used),
         answers=answers(findings),
-        chapters=tuple(_chapter(part, looks) for part in taken),
+        chapters=tuple(_chapter(part, looks, drawn=i < MOST_DRAWN) for i, part in enumerate(taken)),
+        undrawn=max(0, len(taken) - MOST_DRAWN),
         searches=tuple(map(told, searches(plan, evidence, findings))) if plan else (),
         exclusions=exclusions(judged, plan),
         reference=reference.reference_table(article, used, records),
@@ -79,13 +83,13 @@ def pairing_text(part: Part, rule: Rule) -> str:
     )
 
 
-def _chapter(part: Part, looks: Palette) -> Chapter:
+def _chapter(part: Part, looks: Palette, *, drawn: bool) -> Chapter:
     return Chapter(
         title=part.title,
         slug=part.slug,
         results=results_table(part),
         pairing=pairing_text(part, Rule()),
-        figures=tuple(figures(part, looks)),
+        figures=tuple(figures(part, looks)) if drawn else (),
         lossless=lossless_table(part),
     )
 

@@ -70,6 +70,7 @@ class Page(Record):
     """A whole report.
 
     Attributes:
+        undrawn: chapters whose figures are left out, since there are too many.
         searches: what each search for K found, a sentence each; none of a grid.
     """
 
@@ -78,6 +79,7 @@ class Page(Record):
     subtitle: str
     answers: tuple[Answer, ...]
     chapters: tuple[Chapter, ...]
+    undrawn: int
     searches: tuple[str, ...]
     exclusions: tuple[Exclusion, ...]
     reference: Table | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 from pipeline.analysis.energy import NAME as ENERGY
 from pipeline.analysis.findings import CellFinding
@@ -28,6 +29,7 @@ _RESULTS = (
     Heading(text="method"),
     Heading(text="K", numeric=True),
     Heading(text="decode tok/s", numeric=True),
+    Heading(text="plain beside it", numeric=True),
     Heading(text="times plain decoding", numeric=True),
     Heading(text="verdict"),
     Heading(text="lossless"),
@@ -61,9 +63,10 @@ def results_table(part: Part) -> Table:
     """Every cell of a part, whatever became of it."""
     return Table(
         caption=(
-            "Decode speed: median over prompts ± median absolute deviation. Times plain decoding:"
-            " geometric mean of each prompt's own ratio to its baseline, with a 95% interval; it is"
-            " not the ratio of two medians of this table. n: prompts x repeats."
+            "Decode speed: median over prompts ± median absolute deviation; plain beside it: the"
+            " same of the baseline that the cell was paired with. Times plain decoding: geometric"
+            " mean of each prompt's own ratio, with a 95% interval, so not a ratio of medians. n:"
+            " prompts x repeats."
         ),
         headings=_RESULTS,
         rows=tuple(tuple(_result(one)) for one in part.cells),
@@ -91,6 +94,7 @@ def _result(one: Judged) -> Iterator[Entry]:
     yield from _place(record)
     decode = record.metrics.get(DECODE)
     yield _entry(median_text(decode), decode.value) if decode else _entry(NOTHING)
+    yield _plain(one)
     yield _ratio(one.estimate)
     yield _verdict(one)
     yield _toned(one.finding.lossless.verdict) if one.finding.lossless else _entry(NOTHING)
@@ -110,6 +114,21 @@ def _place(record: CellRecord) -> Iterator[Entry]:
     yield _entry(at.dataset)
     yield _entry(at.method)
     yield _entry(str(at.k) if at.k else NOTHING, at.k)
+
+
+def _plain(one: Judged) -> Entry:
+    """The decode speed of the baseline that a cell was paired with; of two ends, their mean."""
+    beside = [one.record.companion, one.evidence.opening, one.evidence.closing]
+    known = [end.metrics[DECODE] for end in beside if end is not None and DECODE in end.metrics]
+    if not known:
+        return _entry(NOTHING)
+    found = known[0].model_copy(
+        update={
+            "value": fmean(end.value for end in known),
+            "spread": max(end.spread for end in known),
+        }
+    )
+    return _entry(median_text(found), found.value)
 
 
 def _ratio(found: Estimate | None) -> Entry:
