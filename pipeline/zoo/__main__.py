@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pipeline.errors import EXIT_BAD_CONFIG, EXIT_OK, EXIT_REGRESSION, PipelineError
 from pipeline.zoo.arguments import BuildArguments, EvaluateArguments, parse
 from pipeline.zoo.catalogue import TARGET, materialise, names
-from pipeline.zoo.errors import UnknownVerbError
+from pipeline.zoo.errors import FileFailedError, UnknownVerbError
 from pipeline.zoo.progress import timed_bar
 
 
@@ -66,9 +66,13 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     for comparison in evaluate(asked, materialise(TARGET)):
         for line in lines(comparison):
             say(line)
-        if not comparison.agrees():
-            agreed = False
-            say(f"{comparison.method}: first positions differ by {comparison.gap():.3f}")
+        for gap in comparison.gaps():
+            if gap.size > gap.allowed:
+                agreed = False
+                say(
+                    f"{comparison.method}: offline and engine differ by {gap.size:.3f} at position "
+                    f"{gap.position}, {gap.allowed:.3f} is allowed"
+                )
     return EXIT_OK if agreed else EXIT_REGRESSION
 
 
@@ -89,8 +93,14 @@ def main(arguments: Sequence[str]) -> int:
             raise UnknownVerbError(arguments[0], VERBS)
         return VERBS[arguments[0]](arguments[1:])
     except PipelineError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+        return _refuse(error)
+    except OSError as error:
+        return _refuse(FileFailedError(error))
+
+
+def _refuse(error: PipelineError) -> int:
+    sys.stderr.write(f"{error}\n")
+    return error.exit_code
 
 
 if __name__ == "__main__":

@@ -77,6 +77,7 @@ def offline(
         indices: the samples to count.
         k: drafted tokens.
     """
+    head.eval()
     found: dict[str, list[Counts]] = {}
     ordered = sorted(indices, key=lambda i: int(states.prompts[i]))
     for begin in range(0, len(ordered), 8):

@@ -26,15 +26,19 @@ from pipeline.zoo.lm import Target
 from pipeline.zoo.loss import Vocabulary
 from pipeline.zoo.overlap import Overlap, bundled_texts
 from pipeline.zoo.progress import Tell
+from pipeline.zoo.storage import require_space
 from pipeline.zoo.train import CLASSES, Report, Trainer, batches, new_head, spread_scale
 
 TEXT_SHARE = 0.4
 DRAFT_VOCABULARY = 16_384
 HELD_OUT = 20
 """One sample in this many is kept from training."""
+ROUND_SIZE = 256
+"""Most prompts of a corpus round: two minutes of two cores, which is what a kill can cost."""
 CHECKPOINT_S = 30.0
-ROUND_SECONDS = 90.0
-"""About how long a corpus round should take: what a kill can cost."""
+BYTES_PER_SECOND, CHECKPOINT_BYTES = 4_000_000, 200_000_000
+"""Most of the disk that writing text fills (some 850 tokens' states a second), and that the heads'
+checkpoints take."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +80,7 @@ class Clock:
 def write_corpus(
     work: Path, target_folder: Path, budget_s: float, round_size: int, seed: int, tell: Tell
 ) -> None:
-    """Write corpus rounds into `work` until `budget_s` seconds have been spent on them in all.
-
-    Raises:
-        nothing of its own; a full disk surfaces as OSError.
-    """
+    """Write corpus rounds into `work` until `budget_s` seconds have been spent on them in all."""
     from transformers import AutoTokenizer
 
     clock = Clock(work / "clock.json")
@@ -207,15 +207,23 @@ def build(
 
     Yields:
         Method, file of the head, and its trainer, as each is done.
+
+    Raises:
+        NoSpaceError: before anything is written.
+        OSError: the system refuses a file.
     """
     work.mkdir(parents=True, exist_ok=True)
     text_s = TEXT_SHARE * budget_s
-    size = max(8, min(512, int(text_s)))
+    held = sum(path.stat().st_size for path in work.iterdir())
+    require_space(work, max(0, int(text_s * BYTES_PER_SECOND) + CHECKPOINT_BYTES - held))
+    size = max(8, min(ROUND_SIZE, int(text_s)))
     write_corpus(
         work, target_folder, text_s, size, seed, lambda what, share: tell(what, TEXT_SHARE * share)
     )
     parts, weights = read_parts(work), load_target(target_folder)
     each = (1 - TEXT_SHARE) / len(CLASSES)
+    # The last round ends after its time; the heads share what is left.
+    left_s = max(budget_s - Clock(work / "clock.json").spent["text"], budget_s / 4)
     for number, method in enumerate(CLASSES):
         begin = TEXT_SHARE + number * each
 
@@ -223,7 +231,7 @@ def build(
             tell(what, begin + each * share)
 
         trainer = train_head(
-            method, parts, weights, work / f"{method}.pt", each * budget_s, seed, within
+            method, parts, weights, work / f"{method}.pt", left_s / len(CLASSES), seed, within
         )
         path = work / f"{method}.safetensors"
         export(trainer, path, {"method": method, "seed": str(seed), "steps": str(trainer.step)})

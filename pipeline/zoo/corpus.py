@@ -22,7 +22,7 @@ from pipeline.zoo.hidden import Sample, StatesWriter
 ANSWER_TOKENS = 128
 TURN_TOKENS = 120
 SHARES = {"code": 0.22, "json": 0.21, "math": 0.2, "chat": 0.24, "echo": 0.13}
-TEMPLATE_SHARE, ABOUT_SHARE = 0.4, 0.15
+TEMPLATE_SHARE, ABOUT_SHARE = 0.2, 0.15
 """Prompts from templates, and about text of an earlier round; the others the target writes."""
 LAG = 2
 """Rounds back that texts are taken from: two processes can write neighbouring rounds."""

@@ -8,6 +8,7 @@ A head is shipped without what the target already holds: the rows of a reduced `
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,8 @@ class Head:
 
 
 HEADS: tuple[Head, ...] = (
-    Head("mtp", "a27e4945a6b0cd404701cbfbfce86208737b4b28625e2dd8396ca9bae34b0292", 400_000_000),
-    Head("eagle3", "6dd3d3641fdfaf18bf5a14e263ea03060756429208c8bac45998a5e51c4a21db", 60_000_000),
+    Head("mtp", "c1086b11f7df6035337efe954f6d8d8d92d68abf656a9e9d1e520c1d38abddc2", 400_000_000),
+    Head("eagle3", "8413d8e935aa08ec4806cf5b43eb3acd2486507e78528d820d06404791bc33cf", 60_000_000),
     Head("dflash", "4e96e53ad97155265aaba6f72a6bc63b6e19e09d9b388a50de3fefa0629cce35", 60_000_000),
 )
 
@@ -130,7 +131,7 @@ def drafter_config(method: str, tensors: dict[str, Any]) -> dict[str, Any]:
             "eagle_aux_hidden_state_layer_ids": list(AUX_LAYERS),
             "num_aux_hidden_states": len(AUX_LAYERS),
         }
-    layers = 1 + max(int(n.split(".")[1]) for n in tensors if n.startswith("layers."))
+    layers = block_layers(tensors)
     return {
         **common,
         "architectures": ["DFlashDraftModel"],
@@ -143,6 +144,11 @@ def drafter_config(method: str, tensors: dict[str, Any]) -> dict[str, Any]:
             "target_layer_ids": [layer - 1 for layer in AUX_LAYERS],
         },
     }
+
+
+def block_layers(tensors: Iterable[str]) -> int:
+    """Layers of a DFlash head, from the names of its tensors."""
+    return 1 + max(int(name.split(".")[1]) for name in tensors if name.startswith("layers."))
 
 
 def target_ids(d2t: Any) -> Any:

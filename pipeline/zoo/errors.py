@@ -41,13 +41,14 @@ class TamperedFileError(InfrastructureError):
 
 
 class NoSpaceError(InfrastructureError):
-    """Not enough room in the cache folder."""
+    """Not enough room in the cache or in the folder of a build."""
 
     def __init__(self, folder: Path, needed_bytes: int, free_bytes: int) -> None:
         super().__init__(
             f"{free_bytes / 1e6:.0f} MB are free, {needed_bytes / 1e6:.0f} MB are needed",
             where=str(folder),
-            remedy="free some space or set SPEC_DECODE_PIPELINE_CACHE to a larger disk",
+            remedy="free some space or set SPEC_DECODE_PIPELINE_CACHE to a larger disk (or "
+            "work=DIR of a build)",
         )
 
 
@@ -59,6 +60,18 @@ class CacheNotWritableError(InfrastructureError):
             f"the cache folder cannot be written ({reason})",
             where=str(folder),
             remedy="set SPEC_DECODE_PIPELINE_CACHE to a folder of yours",
+        )
+
+
+class FileFailedError(InfrastructureError):
+    """The system refused to read or write a file of a verb."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(
+            f"the system refused the file ({error.strerror or error})",
+            where=str(error.filename or ""),
+            remedy="give a folder of yours on a disk with free space (work=, out=, heads=, or "
+            "SPEC_DECODE_PIPELINE_CACHE)",
         )
 
 

@@ -18,7 +18,7 @@ from torch.nn import functional as F  # noqa: N812 - the customary name
 from pipeline.zoo.windows import Window
 
 FREQUENT, SAMPLED = 1024, 1024
-SOFT_SHARE = 0.5
+SOFT_SHARE = 0.8
 """Weight of the target's probabilities against its first choice."""
 
 

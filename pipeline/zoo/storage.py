@@ -105,9 +105,7 @@ def build_once(folder: Path, needed_bytes: int, fill: Callable[[Path], None]) ->
 def _build(folder: Path, needed_bytes: int, fill: Callable[[Path], None]) -> None:
     for stale in folder.parent.glob(f"{_TEMPORARY}{folder.name}-*"):
         shutil.rmtree(stale, ignore_errors=True)
-    free = shutil.disk_usage(folder.parent).free
-    if free < needed_bytes:
-        raise NoSpaceError(folder.parent, needed_bytes, free)
+    require_space(folder.parent, needed_bytes)
     temporary = folder.parent / f"{_TEMPORARY}{folder.name}-{os.getpid()}"
     temporary.mkdir()
     try:
@@ -119,6 +117,17 @@ def _build(folder: Path, needed_bytes: int, fill: Callable[[Path], None]) -> Non
         _flush(folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def require_space(folder: Path, needed_bytes: int) -> None:
+    """Refuse to begin what would fill the disk of an existing folder.
+
+    Raises:
+        NoSpaceError: fewer bytes are free than are needed.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed_bytes:
+        raise NoSpaceError(folder, needed_bytes, free)
 
 
 def _seal(folder: Path) -> None:

@@ -19,12 +19,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pipeline.zoo.block import Dflash
 from pipeline.zoo.errors import NothingToTrainError
-from pipeline.zoo.heads import Dflash, Eagle3, Head, Mtp
+from pipeline.zoo.heads import Head
 from pipeline.zoo.hidden import States
 from pipeline.zoo.lm import HIDDEN, LAYERS
 from pipeline.zoo.loss import Labels, Vocabulary, labels_at
 from pipeline.zoo.memory import release
+from pipeline.zoo.recurrent import Eagle3, Mtp
 from pipeline.zoo.windows import Window, window
 
 CLASSES: dict[str, type[Eagle3] | type[Mtp] | type[Dflash]] = {
@@ -39,7 +41,9 @@ SHORTEST = 8
 MUON_RATE, ADAM_RATE = 1e-2, 2e-3
 POSITION_WEIGHT = {"eagle3": 0.8, "mtp": 0.8, "dflash": math.exp(-0.5)}
 SINGLE_STEP_SHARE = 0.4
-"""Share of a run before recurrent heads are unrolled."""
+"""Share of a run before recurrent heads are unrolled. From then on each batch is drafted one to
+`unroll` steps deep: the first step decides most of what is accepted and so gets most of the
+time."""
 
 
 @dataclass(frozen=True)
@@ -74,22 +78,12 @@ def new_head(method: str, target: dict[str, Tensor], scale: Tensor, seed: int) -
 
 
 def _warm_start(method: str, head: Any, target: dict[str, Tensor], scale: Tensor) -> None:
-    layer = {
-        name: target[f"model.layers.{LAYERS - 1}.{name}.weight"].float()
-        for name in ("input_layernorm", "post_attention_layernorm", "self_attn.q_proj",
-                     "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
-                     "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
-    }  # fmt: skip
-    block = head.layers[0] if method == "dflash" else head
-    for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
-        weight = getattr(block.attention, name).weight
-        weight.normal_(0, 0.01)
-        weight[:, -HIDDEN:] = layer[f"self_attn.{name}"]
-        if getattr(block.attention, name).bias is not None:
-            getattr(block.attention, name).bias.zero_()
-    for name in ("gate_proj", "up_proj", "down_proj"):
-        getattr(block.mlp, name).weight.copy_(layer[f"mlp.{name}"])
-    block.post_attention_layernorm.weight.copy_(layer["post_attention_layernorm"])
+    blocks = list(head.layers) if method == "dflash" else [head]
+    for i, block in enumerate(blocks):
+        _copy_layer(block, target, LAYERS - len(blocks) + i)
+        if i < len(blocks) - 1:  # silent at first: one layer's start is the whole head's start
+            block.attention.o_proj.weight.zero_()
+            block.mlp.down_proj.weight.zero_()
     final = head.final_layernorm if method == "mtp" else head.norm
     # The late layers are sure of the token that is already known; a small norm makes that cheap to
     # unlearn.
@@ -99,15 +93,30 @@ def _warm_start(method: str, head: Any, target: dict[str, Tensor], scale: Tensor
     newest = torch.diag(spread[-HIDDEN:] / typical)
     if method == "mtp":
         head.input_proj.weight.normal_(0, 0.01)
-        head.input_proj.weight[:, :HIDDEN] = torch.diag(spread[-HIDDEN:] / typical)
+        head.input_proj.weight[:, :HIDDEN] = newest
         head.hidden_layernorm.weight.copy_(typical / spread[-HIDDEN:])
-        head.token_layernorm.weight.fill_(1.0)
-        head.input_layernorm.weight.copy_(layer["input_layernorm"])
         return
     head.fc.weight.normal_(0, 0.01)
     head.fc.weight[:, -HIDDEN:] += newest
-    norm = head.hidden_norm if method == "eagle3" else block.input_layernorm
-    norm.weight.copy_(layer["input_layernorm"])
+    if method == "eagle3":  # its two norms stand before the concatenation
+        head.hidden_norm.weight.copy_(head.input_layernorm.weight)
+        head.input_layernorm.weight.fill_(1.0)
+
+
+def _copy_layer(block: Any, target: dict[str, Tensor], number: int) -> None:
+    """A decoder layer of the target; the columns of a wider input that it has not start as
+    noise."""
+    prefix = f"model.layers.{number}"
+    for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+        projection = getattr(block.attention, name)
+        projection.weight.normal_(0, 0.01)
+        projection.weight[:, -HIDDEN:] = target[f"{prefix}.self_attn.{name}.weight"].float()
+        if projection.bias is not None:
+            projection.bias.zero_()
+    for name in ("gate_proj", "up_proj", "down_proj"):
+        getattr(block.mlp, name).weight.copy_(target[f"{prefix}.mlp.{name}.weight"].float())
+    for name in ("input_layernorm", "post_attention_layernorm"):
+        getattr(block, name).weight.copy_(target[f"{prefix}.{name}.weight"].float())
 
 
 def spread_scale(states: States, rows: int = 20_000) -> Tensor:
@@ -146,7 +155,7 @@ class Trainer:
         matrices = [p for p in head.parameters() if p.ndim == 2]
         others = [p for p in head.parameters() if p.ndim != 2]
         self._muon = torch.optim.Muon(
-            matrices, lr=MUON_RATE, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
+            matrices, lr=MUON_RATE, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"
         )
         self._adam = torch.optim.AdamW(others, lr=ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0)
         self._random = Random(seed)
@@ -166,6 +175,7 @@ class Trainer:
             report(Report(self.step, min(1.0, self.spent_s / budget_s), self.loss))
 
     def _update(self, batch: Window, share: float) -> None:
+        self.head.train()
         loss = self._loss(batch, share)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
@@ -206,8 +216,8 @@ class Trainer:
                 .long()
             )
             return self.head.draft(batch, steps, first)
-        steps = 1 if share < SINGLE_STEP_SHARE else self.head.unroll
-        return self.head.draft(batch, steps)
+        unrolled = share >= SINGLE_STEP_SHARE
+        return self.head.draft(batch, self._random.randint(1, self.head.unroll) if unrolled else 1)
 
     def save(self, path: Path) -> None:
         """Write everything needed to go on, atomically."""

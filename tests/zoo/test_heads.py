@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from pipeline.zoo.block import Dflash
 from pipeline.zoo.drafters import AUX_LAYERS
-from pipeline.zoo.heads import Dflash, Eagle3, Head, Mtp, Recurrent
+from pipeline.zoo.heads import Head
 from pipeline.zoo.hidden import LIKELIEST
 from pipeline.zoo.lm import HIDDEN
+from pipeline.zoo.recurrent import Eagle3, Mtp, Recurrent
 from pipeline.zoo.train import CLASSES
 from pipeline.zoo.windows import Window
 
@@ -19,7 +21,7 @@ VOCABULARY = 50
 def make(method: str) -> Head:
     torch.manual_seed(3)
     embedding = torch.randn(VOCABULARY, HIDDEN).to(torch.bfloat16)
-    head = CLASSES[method](embedding, torch.ones(HIDDEN * len(AUX_LAYERS)))
+    head = CLASSES[method](embedding, torch.ones(HIDDEN * len(AUX_LAYERS))).eval()
     for parameter in head.parameters():
         if parameter.ndim == 1:
             torch.nn.init.uniform_(parameter, 0.5, 1.5)
