@@ -123,3 +123,4 @@ def _second_axis(axes: Axes, part: Part, dataset: str) -> None:
     low, high = axes.get_ylim()
     other.set_ylim(low * plain, high * plain)
     other.spines["right"].set_visible(True)
+    axes.set_title("tok/s", loc="right", color=MUTED, fontsize=11)
