@@ -30,7 +30,7 @@ class BlockLayer(nn.Module):
 class Dflash(Head):
     """DFlash: a whole block in one pass."""
 
-    def __init__(self, embedding: Tensor, scale: Tensor, layers: int = 2) -> None:
+    def __init__(self, embedding: Tensor, scale: Tensor, layers: int = 1) -> None:
         super().__init__(embedding)
         self.scale = scale
         self.fc = nn.Linear(HIDDEN * len(AUX_LAYERS), HIDDEN, bias=False)
