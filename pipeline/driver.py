@@ -122,9 +122,8 @@ class Driver:
             yield
             return
         with host.machine_lock(f"sweep {self._config.name}", 0.0):
-            for name in leftovers.end(leftovers.orphans()):
+            for name in leftovers.clear():
                 console.warn(f"left over from an earlier run, and ended: {name}")
-            leftovers.remove_folders()
             yield
 
     @contextmanager

@@ -26,8 +26,8 @@ import psutil
 MARK = "SPEC_DECODE_PIPELINE_ENGINE"
 # In that of every process of a Ray that a driver started: the driver, by id and time of start.
 SWEEP_MARK = "SPEC_DECODE_PIPELINE_SWEEP"
-# What a worker's temporary folder is called.
-FOLDER = "spec-decode-"
+# How a worker's temporary folder begins; its id follows.
+_FOLDER = "spec-decode-"
 _POLITE_S, _END_S, _GRACE_S = 2.0, 5.0, 2.0
 _SHARED = Path("/dev/shm")
 
@@ -64,11 +64,20 @@ def end(processes: Iterable[psutil.Process]) -> tuple[str, ...]:
     return names
 
 
-def remove_folders() -> None:
-    """Remove what killed workers left in the temporary folder; only while no engine may run."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
-        if folder.is_dir() and folder.stat().st_uid == os.getuid():
-            shutil.rmtree(folder, ignore_errors=True)
+def clear() -> tuple[str, ...]:
+    """End what serves nobody on this machine, and remove what killed workers left on its disk."""
+    names = end(orphans())
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
+        pid = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if pid.isdigit() and not _alive(int(pid), folder.stat().st_ctime):
+                shutil.rmtree(folder)
+    return names
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for this process, which the next run removes if this process is killed."""
+    return tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-")
 
 
 @contextlib.contextmanager

@@ -274,6 +274,6 @@ def on_node(measure: Measure, job: GroupJob) -> Iterator[Event]:
     if job.group.resources.nodes > 1:
         # vLLM places its workers on the cluster by itself, from the engine's own process.
         os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
-    if names := leftovers.end(leftovers.orphans()):
+    if names := leftovers.clear():
         yield LeftoversEnded(node=job.place, processes=names)
     yield from measure(job)

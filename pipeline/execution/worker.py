@@ -6,7 +6,6 @@ writes nothing but the engine's log, to a temporary file whose end travels back 
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
@@ -27,7 +26,7 @@ from pipeline.execution.events import (
     StartDone,
 )
 from pipeline.execution.host import machine_lock
-from pipeline.execution.leftovers import FOLDER
+from pipeline.execution.leftovers import temporary_folder
 from pipeline.execution.measure import Bench, failed, idle, measure, warm_up
 from pipeline.execution.nodes import node_name
 from pipeline.execution.rescore import rescore, rescore_cell
@@ -67,7 +66,7 @@ def run_group(job: GroupJob) -> Iterator[Event]:
     """
     yield GroupStarting(group=job.group.id, node=node_name())
     left = list(job.group.cells)
-    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder:
+    with temporary_folder() as folder:
         log = Path(folder) / "engine.log"
         trouble = ""
         try:

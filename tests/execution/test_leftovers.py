@@ -129,7 +129,11 @@ def test_folders_of_killed_workers_are_removed_and_others_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for name in ("spec-decode-abc", "another"):
-        (tmp_path / name).mkdir()
-    leftovers.remove_folders()
-    assert [p.name for p in tmp_path.iterdir()] == ["another"]
+    (tmp_path / f"spec-decode-{gone()}-abc").mkdir()
+    (tmp_path / "spec-decode-another-program").mkdir()
+    with leftovers.temporary_folder() as own:
+        leftovers.clear()
+        assert {p.name for p in tmp_path.iterdir()} == {
+            "spec-decode-another-program",
+            Path(own).name,
+        }
