@@ -7,6 +7,7 @@ file keeps a row on one line. What happens in between is `pipeline.progress`.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -45,6 +46,8 @@ __all__ = [
 ]
 
 _PLAIN_WIDTH = 160
+# Nobody reads a longer table on a terminal, and laying it out takes seconds per thousand rows.
+_MOST_ROWS = 500
 
 
 def console_for(stream: TextIO) -> Console:
@@ -105,7 +108,12 @@ def print_results(
 ) -> None:
     """Print a table per model, and where the time of this start went."""
     out = out or console_for(sys.stdout)
-    out.print(results_table(records))
+    if len(records) > _MOST_ROWS:
+        by_status = Counter(record.status for record in records)
+        counts = ", ".join(f"{n} {status}" for status, n in by_status.most_common())
+        out.print(f"{len(records)} cells: {counts}; the report has their tables", soft_wrap=True)
+    else:
+        out.print(results_table(records))
     if split is not None and split.wall_s:
         share = 100 * split.other_s / split.wall_s
         out.print(
