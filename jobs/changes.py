@@ -52,7 +52,7 @@ def steps(levels: Sequence[Level], spread: Spread) -> tuple[Step, ...]:
     values = np.log(nightly(levels))
     if len(values) < 3:
         return ()
-    noise = min(spread.variance, _neighbour_variance(values)) or spread.variance
+    noise = min(spread.total, _neighbour_variance(values)) or spread.total
     found = ruptures.Pelt(model="l2", min_size=1, jump=1).fit(values.reshape(-1, 1))
     ends = found.predict(pen=_PRICE * noise * log(len(values)))
     starts = [0, *ends[:-1]]

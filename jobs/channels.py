@@ -52,10 +52,14 @@ def check(suite: Suite, environment: Mapping[str, str] = os.environ) -> None:
 def tell(
     channels: Sequence[Channel],
     message: Message,
-    verdict: NightVerdict,
+    verdict: NightVerdict | None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[str, ...]:
-    """Give everybody a message; returns a sentence for each channel that did not take it."""
+    """Give everybody a message; returns a sentence for each channel that did not take it.
+
+    Args:
+        verdict: None for a night that has none, since it could not be run.
+    """
     problems = []
     for channel in channels:
         try:
@@ -75,19 +79,23 @@ def people(suite: Suite) -> tuple[Channel, ...]:
     return tuple(c for c in suite.tell if not isinstance(c, ConsoleChannel | FileChannel))
 
 
-def _send(channel: Channel, message: Message, verdict: NightVerdict) -> None:
+def _send(channel: Channel, message: Message, verdict: NightVerdict | None) -> None:
     if isinstance(channel, ConsoleChannel):
         console_for(sys.stdout).print(plain(message), soft_wrap=True, end="")
     elif isinstance(channel, FileChannel):
-        folder = Path(channel.folder)
-        write_atomically(folder / "message.md", markdown(message))
-        write_atomically(folder / "message.html", html(message, verdict))
-        write_atomically(folder / "verdict.json", verdict.model_dump_json(indent=1) + "\n")
-        write_atomically(folder / "junit.xml", junit(verdict))
+        _write(Path(channel.folder), message, verdict)
     elif isinstance(channel, WebhookChannel):
         webhook.post(channel, webhook.payload(channel.shape, message, verdict))
     else:
         mail.send(channel, message, verdict)
+
+
+def _write(folder: Path, message: Message, verdict: NightVerdict | None) -> None:
+    write_atomically(folder / "message.md", markdown(message))
+    write_atomically(folder / "message.html", html(message, verdict))
+    if verdict is not None:
+        write_atomically(folder / "verdict.json", verdict.model_dump_json(indent=1) + "\n")
+        write_atomically(folder / "junit.xml", junit(verdict))
 
 
 def _with_patience(

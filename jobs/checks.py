@@ -14,16 +14,15 @@ _KINDS: dict[str, Kind] = {"FAILED": "failed", "SUSPECT": "suspect"}
 
 def statuses(history: History, night: Night) -> Iterator[Finding]:
     """Cells that are not OK, and stayed so when they were measured again."""
-    for cell in night.cells:
-        last = night.measurements(cell.fingerprint)[-1]
+    for last in night.last:
         if last.status == "OK":
             continue
-        good = _last_ok(history, cell.label)
+        good = _last_ok(history, last.label)
         since = f"was OK until {good.date}" if good is not None else "was not OK before either"
         reason = f": {last.reason}" if last.reason else ""
         yield Finding(
             kind=_KINDS.get(last.status, "noop"),
-            about=cell.label,
+            about=last.label,
             sentence=f"{since}, is {last.status}{reason}",
         )
 
@@ -50,13 +49,13 @@ def lossless(history: History, night: Night) -> Iterator[Finding]:
     """Methods whose answers the target itself would not have given."""
     for cell in night.cells:
         if cell.lossless == "not lossless":
-            before = [c for n in history.nights for c in n.cells if c.label == cell.label]
-            was = any(c.lossless == "lossless" for c in before)
+            before = (c for n in history.nights for c in n.cells if c.label == cell.label)
+            was = any(one.lossless == "lossless" for one in before)
             yield Finding(
                 kind="not lossless",
                 about=cell.label,
-                sentence="its answers are not the target's own by rescoring"
-                + (", as they were before" if was else ""),
+                sentence=f"its answers are {'no longer' if was else 'not'} the target's own, by"
+                " rescoring",
             )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import Field
 
@@ -46,16 +46,9 @@ class Decision(Record):
         return not self.cells or label in self.cells
 
 
-class Standard(NamedTuple):
-    """What a cell is compared with: some nights, and whether a person pinned the one."""
-
-    levels: tuple[Level, ...]
-    pinned: bool = False
-
-
 def standard(
     earlier: Sequence[Level], decided: Decision | None, rule: NightRule, skip: int = 0
-) -> Standard:
+) -> tuple[Level, ...]:
     """The nights that a cell is compared with.
 
     Args:
@@ -64,9 +57,9 @@ def standard(
         skip: how many of the newest are compared themselves.
     """
     if decided is not None and decided.action == "pin":
-        return Standard(tuple(one for one in earlier if one.night == decided.night), pinned=True)
-    older = since(earlier, decided)[: max(0, len(since(earlier, decided)) - skip)]
-    return Standard(tuple([level for level in older if level.good][-rule.nights :]))
+        return tuple(one for one in earlier if one.night == decided.night)
+    level = since(earlier, decided)
+    return tuple([one for one in level[: max(0, len(level) - skip)] if one.good][-rule.nights :])
 
 
 def since(levels: Sequence[Level], decided: Decision | None) -> tuple[Level, ...]:

@@ -135,11 +135,9 @@ class _Judge:
             yield say(kind="not comparable", sentence=cell.reason or "has no baseline beside it")
         elif not eligible(cell, self._rule):
             yield say(kind="no baseline", sentence=sentences.ineligible(cell, self._rule))
-        elif parts:
-            yield say(kind="no baseline", sentence=sentences.redefined(parts))
         else:
             nights = max((len(self._good(watched)) for watched in self._watched(cell)), default=0)
-            yield say(kind="no baseline", sentence=sentences.too_few(nights, self._rule))
+            yield say(kind="no baseline", sentence=sentences.too_few(nights, parts, self._rule))
 
     def _is_compared(self, cell: Measured) -> bool:
         return any(compared(watched, self._rule) for watched in self._watched(cell))
@@ -148,10 +146,10 @@ class _Judge:
         """Whether a cell of this name was a baseline before, and this one can use none."""
         if cell.status != "OK" or self._is_compared(cell) or not eligible(cell, self._rule):
             return False
-        return checks.known(self._history, cell.label)
+        return bool(checks.changed_parts(self._history, cell))
 
     def _good(self, watched: Watched) -> tuple[Level, ...]:
-        return standard(watched.earlier, watched.decided, self._rule).levels
+        return standard(watched.earlier, watched.decided, self._rule)
 
 
 def _trend(watched: Watched, rule: NightRule) -> Trend:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from xml.etree import ElementTree
 
 from jobs.findings import REGRESSIONS, Finding, NightVerdict
+
+# What an engine's log may hold and XML may not, not even escaped.
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(verdict: NightVerdict) -> str:
@@ -23,7 +27,8 @@ def junit(verdict: NightVerdict) -> str:
         suite.set({"failure": "failures", "error": "errors"}.get(kind, kind), str(count))
     suite.set("tests", str(len(suite)))
     ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    text = ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+    return _NOT_XML.sub("?", text) + "\n"
 
 
 def _outcome(case: ElementTree.Element, findings: list[Finding], left_out: str | None) -> None:

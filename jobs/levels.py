@@ -5,15 +5,15 @@ Two things make a night's mean uncertain, and the wider interval of the two is u
 - *within* the night: prompts scatter. The bootstrap over prompts of `pipeline.analysis.statistics`
   gives that interval, for each prompt's difference from its own earlier values.
 - *between* nights: a night is shifted as a whole, by how the engine was laid out in memory and by
-  what else the machine did. No number of prompts shows that, only other nights do: the variance of
-  the earlier nights' means (which has the first kind in it too). A few nights estimate a variance
-  badly, so it is moderated: each cell's own is averaged with that of all the suite's cells, and
-  that one with what the suite assumes, each weighed by its degrees of freedom (Smyth 2004, as for
-  thousands of genes on few arrays). The interval is Student's, with the degrees added up.
+  what else the machine did. No number of prompts shows that, only other nights do.
 
-Measuring again in the same night averages away the scatter of prompts, but not what the night did
-to all of them. The two are told apart as in a two-way analysis of variance, nights by prompts: what
-is left over once every night's and every prompt's mean is taken off, is scatter.
+The two are told apart as in a two-way analysis of variance, nights by prompts: what is left over
+once every night's and every prompt's mean is taken off is scatter, and by what the nights' means
+differ more than scatter makes them is shift. Measuring again in the same night averages away
+scatter and not shift. A few nights estimate a shift badly, so it is moderated: a cell's own is
+averaged with that of all the suite's cells, and theirs with what the suite assumes, each weighed by
+its degrees of freedom (Smyth 2004, as for thousands of genes on few arrays); and it is never taken
+to be less than the suite's.
 """
 
 from __future__ import annotations
@@ -49,11 +49,22 @@ class Level(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A variance of nightly means (log scale), the scatter's part in it, its degrees of freedom."""
+    """How nights differ with nothing changed (log scale).
 
-    variance: float
+    Attributes:
+        shift: variance that all measurements of a night share; negative as a chance estimate.
+        scatter: variance of one measurement's mean over prompts.
+        df: degrees of freedom.
+    """
+
+    shift: float
     scatter: float
     df: float
+
+    @property
+    def total(self) -> float:
+        """Variance of the mean of a night that was measured once."""
+        return self.shift + self.scatter
 
 
 class Deviation(Record):
@@ -88,17 +99,19 @@ def own_spread(levels: Sequence[Level]) -> Spread:
     rest = values - means[:, None] - values.mean(axis=0) + values.mean()
     freedom = max(1, (len(levels) - 1) * (len(prompts) - 1))
     scatter = float((rest**2).sum()) / freedom / len(prompts)
-    return Spread(float(means.var(ddof=1)), scatter, len(levels) - 1)
+    return Spread(float(means.var(ddof=1)) - scatter, scatter, len(levels) - 1)
 
 
 def suite_spread(cells: Iterable[Spread], assumed: float, weight: int) -> Spread:
-    """The pooled variance of a suite's cells, an assumed standard deviation among them."""
-    return _pooled([Spread(assumed**2, 0.0, weight), *cells])
+    """What a suite's cells have in common, an assumed standard deviation among them."""
+    pooled = _pooled([Spread(assumed**2, 0.0, weight), *cells])
+    return pooled._replace(shift=max(0.0, pooled.shift))
 
 
 def cell_spread(own: Spread, suite: Spread) -> Spread:
-    """A cell's variance, moderated by that of the suite."""
-    return _pooled([own, suite._replace(df=min(_POOL_WEIGHT, suite.df))])
+    """A cell's own spread, moderated by that of the suite."""
+    pooled = _pooled([own, suite._replace(df=min(_POOL_WEIGHT, suite.df))])
+    return pooled._replace(shift=max(suite.shift, pooled.shift))
 
 
 def deviation(
@@ -116,7 +129,7 @@ def deviation(
         return None
     middle = fmean(moved)
     uncertain = sum(_night_variance(level, spread) for level in window) / len(window) ** 2
-    uncertain += spread.variance / len(baseline) if baseline else 0.0
+    uncertain += spread.total / len(baseline) if baseline else 0.0
     reach = float(student.ppf(0.5 + confidence / 2, spread.df)) * sqrt(uncertain)
     reach = max(reach, _within(moved, confidence))
     return Deviation(
@@ -194,8 +207,7 @@ def _by_prompt(levels: Sequence[Level], prompts: Sequence[str]) -> NDArray[np.fl
 
 def _night_variance(level: Level, spread: Spread) -> float:
     """Variance of a night's mean, by how often it was measured."""
-    scatter = min(spread.scatter, spread.variance)
-    return spread.variance - scatter + scatter / len(level.samples)
+    return spread.shift + spread.scatter / len(level.samples)
 
 
 def _within(moved: Sequence[float], confidence: float) -> float:
@@ -208,5 +220,5 @@ def _within(moved: Sequence[float], confidence: float) -> float:
 def _pooled(spreads: Iterable[Spread]) -> Spread:
     known = [spread for spread in spreads if spread.df > 0]
     df = sum(spread.df for spread in known)
-    variance = sum(spread.variance * spread.df for spread in known) / df
-    return Spread(variance, sum(spread.scatter * spread.df for spread in known) / df, df)
+    shift = sum(spread.shift * spread.df for spread in known) / df
+    return Spread(shift, sum(spread.scatter * spread.df for spread in known) / df, df)

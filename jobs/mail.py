@@ -24,7 +24,7 @@ def variables(channel: Channel) -> tuple[str, ...]:
     return tuple(name for name in (channel.user_env, channel.password_env) if name is not None)
 
 
-def compose(channel: MailChannel, message: Message, verdict: NightVerdict) -> EmailMessage:
+def compose(channel: MailChannel, message: Message, verdict: NightVerdict | None) -> EmailMessage:
     """The mail. Few mail programs draw SVG, so the page in the body has none."""
     mail = EmailMessage()
     mail["Subject"] = message.title
@@ -33,14 +33,14 @@ def compose(channel: MailChannel, message: Message, verdict: NightVerdict) -> Em
     mail["Date"] = formatdate(localtime=True)
     mail["Message-ID"] = make_msgid(domain=channel.sender.rpartition("@")[2] or None)
     mail.set_content(plain(message))
-    mail.add_alternative(html(message, verdict, images=False), subtype="html")
-    if any(finding.trend is not None for finding in verdict.findings):
+    mail.add_alternative(html(message, None), subtype="html")
+    if verdict is not None and any(f.trend for f in verdict.findings):
         page = html(message, verdict)
         mail.add_attachment(page, subtype="html", filename=f"{verdict.suite}-{verdict.date}.html")
     return mail
 
 
-def send(channel: MailChannel, message: Message, verdict: NightVerdict) -> None:
+def send(channel: MailChannel, message: Message, verdict: NightVerdict | None) -> None:
     """Send once; the time limit is on each answer of the server.
 
     Raises:
@@ -49,7 +49,7 @@ def send(channel: MailChannel, message: Message, verdict: NightVerdict) -> None:
     """
     where = f"mail server {channel.host}:{channel.port}"
     try:
-        with _connected(channel) as server:
+        with _connected(channel, where) as server:
             refused = server.send_message(compose(channel, message, verdict))
     except ssl.SSLCertVerificationError as error:
         raise RejectedError(where, f"its certificate: {error.verify_message}") from error
@@ -62,13 +62,14 @@ def send(channel: MailChannel, message: Message, verdict: NightVerdict) -> None:
         raise RejectedError(where, f"it refuses {', '.join(sorted(error.recipients))}") from error
     except (OSError, smtplib.SMTPException) as error:
         problem = f"no answer within {channel.timeout_s:g} s"
-        reason = problem if isinstance(error, TimeoutError) else type(error).__name__
+        slow = isinstance(error, TimeoutError) or "timed out" in str(error)
+        reason = problem if slow else type(error).__name__
         raise UndeliveredError(where, reason) from error
     if refused:
         raise RejectedError(where, f"it refuses {', '.join(sorted(refused))}, and took the others")
 
 
-def _connected(channel: MailChannel) -> smtplib.SMTP:
+def _connected(channel: MailChannel, where: str) -> smtplib.SMTP:
     context = ssl.create_default_context()
     if channel.security == "tls":
         server: smtplib.SMTP = smtplib.SMTP_SSL(
@@ -80,8 +81,17 @@ def _connected(channel: MailChannel) -> smtplib.SMTP:
         if channel.security == "starttls":
             server.starttls(context=context)
         if channel.user_env is not None and channel.password_env is not None:
-            server.login(os.environ[channel.user_env], os.environ[channel.password_env])
+            _login(server, channel.user_env, channel.password_env, where)
     except BaseException:
         server.close()
         raise
     return server
+
+
+def _login(server: smtplib.SMTP, user_env: str, password_env: str, where: str) -> None:
+    """Log in; a refusal is final, since a password tried again and again locks an account."""
+    try:
+        server.login(os.environ[user_env], os.environ[password_env])
+    except (smtplib.SMTPAuthenticationError, smtplib.SMTPServerDisconnected) as error:
+        problem = f"it refuses the login that {user_env} and {password_env} hold"
+        raise RejectedError(where, problem) from error

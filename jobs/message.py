@@ -51,11 +51,12 @@ class Section(Record):
 
 
 class Message(Record):
-    """What people are told about a night."""
+    """What people are told about a night, and what its command ends with."""
 
     title: str
-    sections: tuple[Section, ...]
-    footer: tuple[str, ...]
+    exit_code: int
+    sections: tuple[Section, ...] = ()
+    footer: tuple[str, ...] = ()
 
 
 def compose(suite: Suite, verdict: NightVerdict) -> Message:
@@ -68,10 +69,11 @@ def compose(suite: Suite, verdict: NightVerdict) -> Message:
         Line(about=_about(key), text=f"{_what(key)} no longer") for key in verdict.resolved
     )
     sections.append(Section(heading="Over", lines=over))
-    left = tuple(Line(about=one.label, text=one.reason, news=False) for one in verdict.left_out)
+    left = tuple(Line(about=one.label, text=one.reason) for one in verdict.left_out)
     sections.append(Section(heading="Left out for the budget", lines=left))
     return Message(
         title=title(verdict),
+        exit_code=verdict.exit_code,
         sections=tuple(section for section in sections if section.lines),
         footer=tuple(_footer(suite, verdict)),
     )

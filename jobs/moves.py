@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from jobs.history import Decision, Standard, since, standard
+from jobs.history import Decision, since, standard
 from jobs.levels import Deviation, Level, Spread, cell_spread, deviation, drift, own_spread, ratio
 from jobs.signals import Signal, size
 from jobs.suite import NightRule
@@ -60,9 +60,9 @@ def called(watched: Watched, rule: NightRule) -> Move | None:
 def compared(watched: Watched, rule: NightRule) -> Deviation | None:
     """Tonight against the baseline, whatever it shows; None without enough good nights."""
     chosen = standard(watched.earlier, watched.decided, rule)
-    if len(chosen.levels) < _enough(chosen, rule):
+    if not enough(watched, chosen, rule):
         return None
-    return deviation([watched.tonight], chosen.levels, spread(watched, rule), rule.confidence)
+    return deviation([watched.tonight], chosen, spread(watched, rule), rule.confidence)
 
 
 def spread(watched: Watched, rule: NightRule) -> Spread:
@@ -76,17 +76,15 @@ def _stepped(watched: Watched, rule: NightRule, confidence: float) -> Move | Non
     level = since(watched.earlier, watched.decided)
     for nights in rule.windows:
         chosen = standard(watched.earlier, watched.decided, rule, skip=nights - 1)
-        if len(level) < nights - 1 or len(chosen.levels) < (
-            1 if chosen.pinned else rule.min_nights
-        ):
+        if len(level) < nights - 1 or not enough(watched, chosen, rule):
             continue
         before = level[len(level) - (nights - 1) :]
         window = (*before, watched.tonight)
-        found = deviation(window, chosen.levels, variance, confidence)
+        found = deviation(window, chosen, variance, confidence)
         way = found.beyond(effect) if found is not None else 0
         if found is None or not way or not _one_level(before, watched.tonight, variance, rule):
             continue
-        return Move("better" if way > 0 else "worse", "step", found, _again(watched, chosen.levels))
+        return Move("better" if way > 0 else "worse", "step", found, _again(watched, chosen))
     return None
 
 
@@ -102,6 +100,8 @@ def _one_level(before: Sequence[Level], tonight: Level, variance: Spread, rule: 
 
 
 def _drifted(watched: Watched, rule: NightRule) -> Move | None:
+    if watched.decided is not None and watched.decided.action == "pin":
+        return None  # compared with one night however far back, a drift is a step
     good = [level for level in since(watched.earlier, watched.decided) if level.good]
     levels = (*good[-(rule.drift_nights - 1) :], watched.tonight)
     if len(levels) < _MIN_DRIFT_NIGHTS:
@@ -113,8 +113,9 @@ def _drifted(watched: Watched, rule: NightRule) -> Move | None:
     return Move("better" if way > 0 else "worse", "drift", found, _again(watched, levels[:-1]))
 
 
-def _enough(chosen: Standard, rule: NightRule) -> int:
-    return 1 if chosen.pinned else rule.min_nights
+def enough(watched: Watched, chosen: Sequence[Level], rule: NightRule) -> bool:
+    """Whether these nights are a baseline; where a person said so, one is."""
+    return len(chosen) >= (1 if watched.decided is not None else rule.min_nights)
 
 
 def _again(watched: Watched, baseline: Sequence[Level]) -> float | None:

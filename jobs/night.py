@@ -58,8 +58,13 @@ class Measured(Record):
 class LeftOut(Record):
     """A cell that the night's budget had no room for."""
 
-    label: str
+    at: Coordinates
     reason: str
+
+    @property
+    def label(self) -> str:
+        """The cell's name for people."""
+        return self.at.label
 
 
 class Night(Record):
@@ -97,6 +102,11 @@ class Night(Record):
     def date(self) -> str:
         """The day it began."""
         return self.at[:10]
+
+    @property
+    def last(self) -> tuple[Measured, ...]:
+        """The last measurement of each cell."""
+        return tuple(self.measurements(cell.fingerprint)[-1] for cell in self.cells)
 
     def measurements(self, fingerprint: str) -> tuple[Measured, ...]:
         """Every measurement of one cell, the first one first."""

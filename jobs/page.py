@@ -22,15 +22,11 @@ _MUTED = "color:#777"
 _TRENDS = 6
 
 
-def html(message: Message, verdict: NightVerdict, images: bool = True) -> str:
-    """The page.
-
-    Args:
-        images: False leaves the trends out, for readers that show no SVG.
-    """
+def html(message: Message, verdict: NightVerdict | None) -> str:
+    """The page; None leaves the trends out, for readers that draw no SVG."""
     parts = [f"<h1 style='font-size:18px'>{escape(message.title)}</h1>"]
     parts += [part for section in message.sections for part in _section(section)]
-    if images:
+    if verdict is not None:
         parts += _trends(verdict)
     parts += [f"<p style='{_MUTED}'>{escape(line.replace('`', ''))}</p>" for line in message.footer]
     head = f"<meta charset='utf-8'><title>{escape(message.title)}</title>"

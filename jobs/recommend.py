@@ -7,7 +7,7 @@ beyond the smallest effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from statistics import fmean
 
@@ -17,6 +17,7 @@ from jobs.levels import Deviation, Level, Spread, deviation
 from jobs.night import Measured, Night, place, setting
 from jobs.signals import Sample, sample
 from jobs.suite import NightRule
+from pipeline.methods import BASELINE
 
 
 def recommend(
@@ -30,16 +31,13 @@ def recommend(
     chosen: dict[str, str] = {}
     findings = []
     standing = history.last.recommended if history.last is not None else {}
-    cells = sorted(night.cells, key=lambda cell: place(cell.at))
+    cells = sorted(night.last, key=lambda cell: place(cell.at))
     for where, group in groupby(cells, key=lambda cell: place(cell.at)):
-        usable = {setting(c.at): c for c in group if _usable(c, rule)}
-        if usable:
-            choice = _Choice(history, night, usable, spread, rule)
-            chosen[where], why = choice.instead_of(
-                standing.get(where, night.recommended.get(where))
-            )
-            if where in standing and chosen[where] != standing[where]:
-                findings.append(Finding(kind="recommendation", about=where, sentence=why))
+        choice = _Choice(history, night, tuple(group), spread, rule)
+        before = standing.get(where, night.recommended.get(where))
+        chosen[where], why = choice.instead_of(before)
+        if where in standing and chosen[where] != standing[where]:
+            findings.append(Finding(kind="recommendation", about=where, sentence=why))
     return chosen, tuple(findings)
 
 
@@ -50,22 +48,27 @@ class _Choice:
         self,
         history: History,
         night: Night,
-        usable: Mapping[str, Measured],
+        cells: Sequence[Measured],
         spread: Spread,
         rule: NightRule,
     ) -> None:
-        self._nights = (*history.nights[-(max(rule.windows) - 1) :], night)
-        self._usable, self._spread, self._rule = usable, spread, rule
+        self._nights = (*history.nights, night)
+        self._spread, self._rule = spread, rule
+        self._usable = {setting(c.at): c for c in cells if _usable(c, rule)}
+        # A cell that failed, or that the budget left out, says nothing against itself.
+        self._untried = {setting(c.at) for c in cells if c.status == "FAILED"}
+        self._measured = {setting(c.at) for c in cells}
+        self._untried |= {setting(one.at) for one in night.left_out}
 
     def instead_of(self, standing: str | None) -> tuple[str, str]:
         """The setting to use, and why it is not the standing one."""
-        best = max(self._usable, key=self._speedup)
-        if standing is None or standing not in self._usable:
-            return best, f"{best} instead of {standing}, which is not usable tonight"
-        if best == standing:
+        best = max(self._usable, key=self._speedup, default=BASELINE)
+        if standing is None or best == standing:
             return best, ""
+        if standing not in self._usable:
+            return self._without(standing, best)
         lead = self._lead(best, standing)
-        if lead is None or lead.beyond(self._rule.effects.speedup) <= 0:
+        if lead is None:
             return standing, ""
         return best, (
             f"{best} instead of {standing}: {lead.ratio:.2f} times as fast over {lead.nights}"
@@ -73,16 +76,27 @@ class _Choice:
             f" {lead.low:.2f} to {lead.high:.2f})"
         )
 
+    def _without(self, standing: str, best: str) -> tuple[str, str]:
+        if standing in self._untried:
+            return standing, ""
+        why = "is not usable tonight" if standing in self._measured else "the suite has no more"
+        return best, f"{best} instead of {standing}, which {why}"
+
     def _speedup(self, name: str) -> float:
         return fmean(_values(self._usable[name]).values())
 
     def _lead(self, name: str, other: str) -> Deviation | None:
-        """How much faster one setting is than another, over the nights that have both."""
+        """How much faster one setting is than another, if it is: tonight, or over some nights."""
         one, two = self._usable[name], self._usable[other]
-        levels = [found for night in self._nights if (found := _difference(night, one, two))]
         # Both settings vary from night to night.
-        spread = Spread(2 * self._spread.variance, 2 * self._spread.scatter, self._spread.df)
-        return deviation(levels, (), spread, self._rule.confidence) if levels else None
+        spread = Spread(2 * self._spread.shift, 2 * self._spread.scatter, self._spread.df)
+        for nights in self._rule.windows:
+            found = [_difference(night, one, two) for night in self._nights[-nights:]]
+            levels = [level for level in found if level is not None]
+            lead = deviation(levels, (), spread, self._rule.confidence) if levels else None
+            if lead is not None and lead.beyond(self._rule.effects.speedup) > 0:
+                return lead
+        return None
 
 
 def _usable(cell: Measured, rule: NightRule) -> bool:

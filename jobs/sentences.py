@@ -37,6 +37,8 @@ def moved(
         )
     if move.again is not None:
         text += f"; measured again {move.again:.3f}"
+    if watched.signal == "speed":
+        text += ". The machine is in it: methods measured beside it may have kept their ratio"
     if watched.signal == "speedup" and own is not None and base is not None:
         text += (
             f". By the clock, with the machine in both: itself {own:.2f}, its baseline {base:.2f}"
@@ -60,17 +62,12 @@ def ineligible(cell: Measured, rule: NightRule) -> str:
     return f"{length}; a baseline needs an acceptance length above {rule.floor_length:g}"
 
 
-def redefined(parts: Sequence[str]) -> str:
-    """Why a known cell has no nights to be compared with."""
-    return (
-        f"is another cell than before ({', '.join(parts)} changed), so its earlier nights say"
-        " nothing about it"
-    )
-
-
-def too_few(nights: int, rule: NightRule) -> str:
-    """How many nights there are, and how many it takes."""
-    return f"has {_nights(nights)} of the {rule.min_nights} it takes to compare"
+def too_few(nights: int, parts: Sequence[str], rule: NightRule) -> str:
+    """How many nights there are, how many it takes, and why a known cell has so few."""
+    text = f"has {_nights(nights)} of the {rule.min_nights} it takes to compare"
+    if not parts:
+        return text
+    return f"is another cell than before ({', '.join(parts)} changed) and {text}"
 
 
 def _clock(
@@ -79,7 +76,7 @@ def _clock(
     tonight = level(night, cell.fingerprint, of)
     earlier = history.levels(cell.fingerprint, of, rule)
     chosen = standard(earlier, history.decided(cell.label), rule)
-    return ratio([tonight], chosen.levels) if tonight is not None and chosen.levels else None
+    return ratio([tonight], chosen) if tonight is not None and chosen else None
 
 
 def _nights(count: int) -> str:

@@ -28,7 +28,7 @@ def variables(channel: Channel) -> tuple[str, ...]:
     return (channel.url_env,) if isinstance(channel, WebhookChannel) else ()
 
 
-def payload(shape: Shape, message: Message, verdict: NightVerdict) -> JsonValue:
+def payload(shape: Shape, message: Message, verdict: NightVerdict | None) -> JsonValue:
     """The body to post."""
     match shape:
         case "slack":
@@ -41,8 +41,8 @@ def payload(shape: Shape, message: Message, verdict: NightVerdict) -> JsonValue:
             return {
                 "title": message.title,
                 "markdown": markdown(message),
-                "exit_code": verdict.exit_code,
-                "verdict": verdict.model_dump(mode="json"),
+                "exit_code": message.exit_code,
+                "verdict": verdict.model_dump(mode="json") if verdict is not None else None,
             }
 
 

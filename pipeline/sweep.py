@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
@@ -17,14 +17,16 @@ from pipeline.evidence import gather
 from pipeline.installed import installed_vllm
 from pipeline.locks import held
 from pipeline.outputs import Outputs, RecordError
-from pipeline.plan import make_plan
-from pipeline.prompts import load_prompts
+from pipeline.plan import Plan, make_plan
+from pipeline.prompts import PromptSet, load_prompts
 from pipeline.provenance import new_start
 from pipeline.records import CellRecord
 from pipeline.sources import identity_for_show
 from pipeline.spec import SweepConfig
 from pipeline.staging import Staging
 from pipeline.tracking import Tracker, store_uri
+
+Skip = Callable[[Plan, Mapping[str, PromptSet]], frozenset[str]]
 
 
 class OutputsBusyError(InfrastructureError):
@@ -49,8 +51,11 @@ class UnwritableOutputsError(InputError):
         )
 
 
-def run(config: SweepConfig, argv: Sequence[str]) -> int:
+def run(config: SweepConfig, argv: Sequence[str], skip: Skip | None = None) -> int:
     """Run a sweep to its end and return the exit code.
+
+    Args:
+        skip: asked once the plan is made, for fingerprints that this start is to leave out.
 
     Raises:
         PipelineError: nothing could be started; what is measured by then is on disk.
@@ -68,16 +73,18 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
     with nullcontext() if config.dry_run else _only_writer(outputs.folder, config.name):
         recorded = _recorded(outputs, config)
         kept = (r for r in recorded if r.status == "OK" or config.retry == "none")
-        done = frozenset(r.fingerprint for r in kept)
+        skipped = skip(plan, prompts) if skip is not None else frozenset()
+        done = frozenset(r.fingerprint for r in kept) | skipped
         todo = plan.without(done)
         repeats, assume = config.measure.repeats, config.platform.assume
         history = [*recorded, *_elsewhere(config)] if todo.groups else []
         expected = estimate(todo, plan.baselines, prompts, repeats, assume, history)
+        asked = plan.without(skipped)
         console.print_plan(
-            plan,
+            asked,
             {name: len(s.prompts) for name, s in prompts.items()},
             expected,
-            recorded=len(plan.cells) - len(todo.cells),
+            recorded=len(asked.cells) - len(todo.cells),
         )
         if config.dry_run:
             return EXIT_OK
@@ -91,7 +98,7 @@ def run(config: SweepConfig, argv: Sequence[str]) -> int:
             now = plan.model_copy(update={"groups": due})
             driver.measure(plan, now, prompts, expected.total_s, staging.due)
             recorded = outputs.cells()
-        return driver.finish(staging.settled(), recorded)
+        return driver.finish(staging.settled().without(skipped), recorded)
 
 
 def _recorded(outputs: Outputs, config: SweepConfig) -> tuple[CellRecord, ...]:

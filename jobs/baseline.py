@@ -1,0 +1,146 @@
+"""`python -m jobs.baseline`: what a suite's nights are compared with, and saying that it changed.
+
+    show   suite=NAME                            each cell's baseline, and the decisions so far
+    accept suite=NAME night=ID reason=WHY [cell=LABEL]   a new level began with that night
+    pin    suite=NAME night=ID reason=WHY [cell=LABEL]   compare with that night only
+    reset  suite=NAME reason=WHY [cell=LABEL]            take earlier decisions back
+
+A decision is kept in MLflow with who took it and why. `cell` may be a pattern (`*/mtp-*/chat/*`).
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import partial
+from statistics import fmean
+from typing import get_args
+
+from jobs.history import Decision, History, standard
+from jobs.keeping import decision_entry, everything
+from jobs.levels import nightly
+from jobs.loading import load_suite
+from jobs.night import Measured
+from jobs.signals import SIGNALS, UNITS, Signal, sample
+from jobs.suite import NightRule, Suite
+from pipeline import console
+from pipeline.commandline import split
+from pipeline.config import read_command_line
+from pipeline.errors import EXIT_OK, InputError, PipelineError, nearest
+from pipeline.execution.host import detect_platform
+from pipeline.tracking.ledger import Keeper
+from pipeline.verbs import options
+
+USAGE = (
+    "python -m jobs.baseline show|accept|pin|reset suite=NAME [night=ID] [cell=LABEL] [reason=WHY]"
+)
+_ACTIONS = get_args(Decision.model_fields["action"].annotation)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one verb and return its exit code."""
+    try:
+        verb, suite, given = _arguments(argv)
+        keeper = _keeper(suite)
+        history = everything(keeper, suite.name)
+        if verb != "show":
+            decision = _decision(verb, suite, history, given)
+            keeper.write(decision_entry(decision))
+            history = History(history.nights, [*history.decisions, decision])
+        console.console_for(sys.stdout).print("\n".join(_shown(history, suite)), soft_wrap=True)
+    except PipelineError as error:
+        console.fail(str(error))
+        return error.exit_code
+    return EXIT_OK
+
+
+def _arguments(argv: Sequence[str]) -> tuple[str, Suite, dict[str, str]]:
+    arguments = split(argv)
+    words, given = options(arguments.overrides, ("suite", "night", "cell", "reason"), USAGE)
+    if len(words) != 1 or words[0] not in ("show", *_ACTIONS) or "suite" not in given:
+        raise InputError("one verb and a suite are needed", allowed=USAGE)
+    return words[0], load_suite(given["suite"], arguments.folders), given
+
+
+def _keeper(suite: Suite) -> Keeper:
+    config = read_command_line([*suite.command, "dry_run=true"], detect_platform)
+    assert config is not None, "a suite runs a sweep"
+    return Keeper(config.name, config.tracking.uri)
+
+
+def _decision(verb: str, suite: Suite, history: History, given: dict[str, str]) -> Decision:
+    """The decision that was typed.
+
+    Raises:
+        InputError: there is no such night or cell, or no reason is given.
+    """
+    needed = ("reason",) if verb == "reset" else ("night", "reason")
+    for key in needed:
+        if key not in given:
+            raise InputError(f"'{verb}' needs {key}=…", allowed=USAGE)
+    night = "" if verb == "reset" else given["night"]
+    nights = [one.id for one in history.nights]
+    if night and night not in nights:
+        raise InputError(
+            f"there is no night '{night}'{nearest(night, nights)}",
+            where=f"suite {suite.name}",
+            allowed=", ".join(nights[-10:]) or "none yet",
+        )
+    return Decision(
+        action=verb,
+        suite=suite.name,
+        night=night,
+        cells=_cells(history, given.get("cell")),
+        reason=given["reason"],
+        by=getpass.getuser(),
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _cells(history: History, pattern: str | None) -> tuple[str, ...]:
+    if pattern is None:
+        return ()
+    labels = sorted({cell.label for night in history.nights for cell in night.cells})
+    found = tuple(label for label in labels if fnmatchcase(label, pattern))
+    if not found:
+        raise InputError(
+            f"no cell is called '{pattern}'{nearest(pattern, labels)}", allowed=", ".join(labels)
+        )
+    return found
+
+
+def _shown(history: History, suite: Suite) -> Iterator[str]:
+    if history.last is None:
+        yield f"{suite.name} has no night yet"
+        return
+    for cell in history.last.cells:
+        yield f"{cell.label}: {_baseline(history, cell, suite.rule)}"
+    for one in history.decisions:
+        cells = ", ".join(one.cells) or "all cells"
+        what = " ".join(filter(None, (one.action, one.night)))
+        yield f"{one.at[:16]} {one.by}: {what} ({cells}): {one.reason}"
+
+
+def _baseline(history: History, cell: Measured, rule: NightRule) -> str:
+    decided = history.decided(cell.label)
+    parts = []
+    for signal in SIGNALS:
+        levels = history.levels(cell.fingerprint, partial(sample, signal=signal), rule)
+        if chosen := standard(levels, decided, rule):
+            parts.append(_level(signal, nightly(chosen)))
+    said = {"pin": "pinned to", "accept": "level since"}
+    why = f"; {said[decided.action]} {decided.night}" if decided is not None else ""
+    return ", ".join(parts or ["no baseline"]) + why
+
+
+def _level(signal: Signal, values: Sequence[float]) -> str:
+    mean, low, high = fmean(values), min(values), max(values)
+    unit, nights = UNITS[signal], len(values)
+    return f"{mean:.3g} {unit} ({low:.3g} to {high:.3g} in {nights} night{'s' * (nights != 1)})"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

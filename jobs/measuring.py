@@ -1,0 +1,147 @@
+"""Having a suite's sweep measured: once, within the budget, and again where that is in doubt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from jobs.budget import leave_out
+from jobs.night import LeftOut, Measured
+from jobs.reading import Planned, measured
+from jobs.suite import Suite
+from pipeline.config import read_command_line
+from pipeline.errors import InputError
+from pipeline.estimate import estimate
+from pipeline.execution.host import detect_platform
+from pipeline.outputs import Outputs, RecordError
+from pipeline.plan import Plan
+from pipeline.prompts import PromptSet
+from pipeline.records import CellRecord, StartRecord
+from pipeline.spec import SweepConfig
+from pipeline.sweep import run
+
+NIGHTS = Path("outputs") / "nights"
+# A night that ended before it was judged goes on within this time; later it would be two nights.
+_RESUME = timedelta(hours=12)
+_DONE = "judged"
+
+
+class NotASweepError(InputError):
+    """A suite whose command does not run a sweep."""
+
+    def __init__(self, suite: str) -> None:
+        super().__init__(
+            "its command only shows something",
+            where=f"suite {suite}: command",
+            allowed="what `python -m pipeline` takes to run a sweep, +sweep=NAME first",
+        )
+
+
+class Measuring:
+    """One night's measurements, in a folder of their own.
+
+    Args:
+        extra: further settings for the sweep, which win over the suite's.
+    """
+
+    def __init__(self, suite: Suite, extra: Sequence[str], now: datetime) -> None:
+        self._suite = suite
+        self._began = time.monotonic()
+        self.root = NIGHTS / suite.name
+        self.id = _unfinished(self.root, now) or f"{now:%Y%m%dT%H%M%S}"
+        self._command = (*suite.command, *extra)
+        self._rounds = 0
+        self.left_out: tuple[LeftOut, ...] = ()
+        self._planned: Planned | None = None
+        self.config = self._config(self.root / self.id / "first")
+
+    @property
+    def folder(self) -> Path:
+        """The night's folder."""
+        return self.root / self.id
+
+    @property
+    def outputs(self) -> Outputs:
+        """The records of the first round."""
+        return Outputs(Path(self.config.output_dir), self.config.name)
+
+    @property
+    def start(self) -> StartRecord:
+        """The start that measured last."""
+        return self.outputs.starts()[-1]
+
+    @property
+    def began_at(self) -> str:
+        """When the night began, ISO 8601."""
+        return datetime.strptime(self.id, "%Y%m%dT%H%M%S").replace(tzinfo=UTC).isoformat()
+
+    def first(self) -> tuple[Measured, ...]:
+        """Measure the suite, or what is missing of it.
+
+        Raises:
+            PipelineError: the sweep could not be run.
+        """
+        run(self.config, self._command, skip=self._beyond_the_budget)
+        assert self._planned is not None, "the sweep asks what to skip"
+        return measured(self.outputs, self._planned)
+
+    def again(self, fingerprints: Collection[str]) -> tuple[Measured, ...] | None:
+        """Measure some cells once more, by engines started anew; None where no time is left."""
+        assert self._planned is not None, "there is a first round"
+        plan, prompts = self._planned.plan, self._planned.prompts
+        skipped = frozenset(c.fingerprint for c in plan.cells) - frozenset(fingerprints)
+        left = self._suite.budget_hours * 3600 - (time.monotonic() - self._began)
+        if self._seconds(plan.without(skipped), prompts) > left:
+            return None
+        self._rounds += 1
+        config = self._config(self.folder / f"again-{self._rounds}")
+        run(config, self._command, skip=lambda plan, prompts: skipped)
+        again = Outputs(Path(config.output_dir), config.name)
+        return measured(again, self._planned._replace(plan=plan.without(skipped)))
+
+    def close(self) -> None:
+        """Mark the night as judged, so that the next start is a night of its own."""
+        (self.folder / _DONE).touch()
+
+    def _config(self, folder: Path) -> SweepConfig:
+        command = [*self._command, f"output_dir={folder}"]
+        config = read_command_line(command, detect_platform)
+        if config is None or config.dry_run:
+            raise NotASweepError(self._suite.name)
+        return config
+
+    def _beyond_the_budget(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
+        self._planned = Planned(self.config, plan, prompts)
+        budget_s = self._suite.budget_hours * 3600
+        self.left_out = leave_out(
+            plan, lambda part: self._seconds(part, prompts), budget_s, self._suite.priority
+        )
+        places = {one.at for one in self.left_out}
+        return frozenset(c.fingerprint for c in plan.cells if c.at in places)
+
+    def _seconds(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> float:
+        """How long a plan takes, by what the last nights took."""
+        assert self._planned is not None, "a plan is made first"
+        baselines = self._planned.plan.baselines
+        repeats, assume = self.config.measure.repeats, self.config.platform.assume
+        return estimate(plan, baselines, prompts, repeats, assume, self._history()).total_s
+
+    def _history(self) -> list[CellRecord]:
+        """The records of this suite's newest nights that are on disk."""
+        found: list[CellRecord] = []
+        for folder in sorted(self.root.glob("*/first"))[-3:]:
+            with suppress(RecordError):
+                found += Outputs(folder, self.config.name).cells()
+        return found
+
+
+def _unfinished(root: Path, now: datetime) -> str | None:
+    """The newest night, where it began lately and was not judged."""
+    newest = max((path for path in root.glob("*T*") if path.is_dir()), default=None)
+    if newest is None or (newest / _DONE).exists():
+        return None
+    began = datetime.strptime(newest.name, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    return newest.name if now - began < _RESUME else None

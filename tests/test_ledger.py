@@ -1,0 +1,73 @@
+"""Documents in a real MLflow: written, replaced, found again, and what if there is no store."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from pipeline.tracking.ledger import Entry, Keeper, LedgerError
+
+# MLflow's own use of SQLAlchemy.
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one store for all tests, since making its tables takes seconds."""
+    return tmp_path_factory.mktemp("mlruns")
+
+
+def entry(number: int, text: str = "", **tags: str) -> Entry:
+    return Entry(
+        role="night",
+        key=f"demo/{number}",
+        at=f"2026-11-{number:02d}T02:00:00+00:00",
+        title=f"night {number}",
+        tags={"suite": "demo", **tags},
+        texts={"night.json": text or f"text {number}", "message.html": "<p>"},
+    )
+
+
+def test_documents_are_read_back_the_newest_first_and_no_more_than_asked_for(root: Path) -> None:
+    keeper = Keeper("order", None, root)
+    for number in (2, 3, 1):
+        keeper.write(entry(number))
+    again = Keeper("order", None, root)
+    assert again.read("night", {"suite": "demo"}, "night.json", 2) == ("text 3", "text 2")
+
+
+def test_a_document_that_is_written_again_takes_its_own_place(root: Path) -> None:
+    keeper = Keeper("again", None, root)
+    keeper.write(entry(1))
+    keeper.write(entry(1, "better"))
+    assert keeper.read("night", {}, "night.json", 9) == ("better",)
+
+
+def test_documents_are_told_apart_by_role_and_tags(root: Path) -> None:
+    keeper = Keeper("apart", None, root)
+    keeper.write(entry(1, node_class="cpu"))
+    keeper.write(entry(2, node_class="spark"))
+    keeper.write(entry(3)._replace(role="baseline"))
+    assert keeper.read("night", {"node_class": "spark"}, "night.json", 9) == ("text 2",)
+    assert keeper.read("baseline", {"suite": "demo"}, "night.json", 9) == ("text 3",)
+
+
+def test_experiments_keep_their_documents_to_themselves(root: Path) -> None:
+    Keeper("mine", None, root).write(entry(1))
+    assert Keeper("yours", None, root).read("night", {}, "night.json", 9) == ()
+
+
+def test_a_store_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    keeper = Keeper("gone", f"http://127.0.0.1:{port}", tmp_path)
+    with pytest.raises(LedgerError, match="MLflow cannot be used"):
+        keeper.read("night", {}, "night.json", 1)
+
+
+def test_a_file_that_is_no_store_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").write_text("not a database at all, and long enough to be read as one")
+    with pytest.raises(LedgerError, match="MLflow cannot be used"):
+        Keeper("broken", None, tmp_path).write(entry(1))
