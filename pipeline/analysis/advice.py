@@ -14,7 +14,7 @@ from itertools import groupby
 
 from pipeline.analysis.findings import Advice, Advised, CellFinding, OverallFinding
 from pipeline.analysis.statistics import Estimate, Rule
-from pipeline.analysis.wording import digits_of, span
+from pipeline.analysis.wording import digits_of, span, unsteady
 from pipeline.methods import BASELINE
 from pipeline.records import CellRecord
 
@@ -86,7 +86,7 @@ def _advice(
         nearest=nearest,
         tied=tied,
         avoid=tuple(sorted(worse, key=lambda one: _estimate(one).ratio)),
-        sentence=_faster(use, tied, rule) if use else _nothing(nearest, cells),
+        sentence=_faster(use, tied, rule) if use else _nothing(nearest, candidates, cells, rule),
         serve_command=_command(use, cells),
     )
 
@@ -126,12 +126,24 @@ def _nearest(candidates: Iterable[Advised]) -> Advised | None:
     return max(told, key=lambda one: _estimate(one).ratio, default=None)
 
 
-def _nothing(nearest: Advised | None, cells: Iterable[CellFinding]) -> str:
+def _nothing(
+    nearest: Advised | None,
+    candidates: Iterable[Advised],
+    cells: Iterable[CellFinding],
+    rule: Rule,
+) -> str:
     """Why plain decoding stays: nothing was faster, or nothing could be told."""
     if nearest is not None:
         return (
             f"nothing measured was faster than plain decoding; the nearest, {nearest.setting}, is"
             f" {span(_estimate(nearest))} times as fast"
+        )
+    unsure = [one for one in candidates if one.comparison.verdict == "unstable"]
+    if unsure:
+        leading = max(unsure, key=lambda one: _estimate(one).ratio)
+        return (
+            f"{leading.setting} leads at {span(_estimate(leading))} times plain decoding, but"
+            f" nothing can be called: {unsteady(_estimate(leading), rule)}"
         )
     compared = [one for one in cells if one.comparison is not None]
     if any(one.usable and _told(one) for one in compared):

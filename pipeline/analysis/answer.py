@@ -60,7 +60,7 @@ def _answer(advice: Sequence[Advice]) -> Answer:
         model=lead.model,
         concurrency=lead.concurrency,
         headline=_headline(lead, kinds),
-        text=" ".join(_sentence(part) for part in _parts(lead, kinds)),
+        text=" ".join(sentence(part) for part in _parts(lead, kinds)),
         serve_command=lead.serve_command,
         kinds=kinds,
     )
@@ -156,7 +156,9 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _sentence(text: str) -> str:
-    """With a full stop, and a capital unless it begins with the name of a cell."""
-    begun = text[0].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
+def sentence(text: str) -> str:
+    """With a full stop, and a capital unless it begins with the name of a setting or a cell."""
+    first, _, rest = text.partition(" ")
+    named = rest.startswith("K=") or not first.strip(",:").isalpha()
+    begun = text if named else text[:1].upper() + text[1:]
     return begun if begun.endswith(".") else f"{begun}."

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipeline.analysis.answer import Answer, listed, title
+from pipeline.analysis.answer import Answer, listed, sentence, title
 from pipeline.analysis.findings import Advice, Advised
 from pipeline.analysis.wording import span
 from pipeline.report.figures.svg import Drawing
@@ -19,6 +19,8 @@ from pipeline.report.page import Entry, Heading, Page, Table
 from pipeline.report.tables import columns
 from pipeline.results import NOTHING
 
+# Cells that are named where one reason holds for many.
+_FEW = 8
 # What Markdown would read as its own, and what GitHub would read as HTML.
 _SPECIAL = re.compile(r"([\\`*\[\]|~])|(?<![0-9A-Za-z])(_)|(_)(?![0-9A-Za-z])")
 
@@ -122,6 +124,12 @@ def commands(advice: Sequence[Advice]) -> list[tuple[str, list[str], str]]:
     return list(found.values())
 
 
+def few(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - _FEW
+    return ", ".join(names[:_FEW]) + (f" and {more} more" if more > 0 else "")
+
+
 def capital(text: str) -> str:
     """The text with its first letter as a sentence begins."""
     return text[:1].upper() + text[1:]
@@ -158,7 +166,9 @@ def _environment(*, escape: bool) -> Environment:
         "about": about,
         "inline": inline,
         "details": details,
+        "few": few,
         "listed": listed,
         "capital": capital,
+        "sentence": sentence,
     }
     return made

@@ -113,6 +113,18 @@ def test_a_kind_whose_only_method_changes_the_output_has_no_answer() -> None:
     assert found.advice[0].sentence.startswith("composed-135m/mtp-k1/chat/c1 is not lossless: ")
 
 
+def test_where_nothing_can_be_called_what_leads_is_told_and_why_it_decides_nothing() -> None:
+    some = [PLAIN, method("mtp", 1, chat=0.6), method("mtp", 2, chat=0.8)]
+    given = [evidence(one) for one in sweep(("chat",), some, prompts=4)]
+    [found] = find(given, RULE).advice
+    assert (found.use, found.nearest) == (None, None)
+    assert found.sentence.startswith("mtp K=2 leads at ")
+    assert found.sentence.endswith(
+        " (no interval) times plain decoding, but nothing can be called: 4 prompts are fewer than"
+        " the 5 it takes: raise the dataset's limit"
+    )
+
+
 def test_a_missing_baseline_says_what_to_do() -> None:
     [made] = sweep(("chat",), [method("mtp", 1, chat=0.8)])
     alone = change(made, lambda record: record.model_copy(update={"companion": None}))

@@ -263,6 +263,17 @@ def test_cells_that_were_planned_and_not_measured_are_told(tmp_path: Path) -> No
     )
 
 
+def test_a_reason_that_holds_for_many_cells_names_a_few_of_them(tmp_path: Path) -> None:
+    outputs = Outputs(tmp_path, "composed")
+    made = list(sweep(("chat",), methods()[:1]))
+    at = made[0].record.at
+    many = [at.model_copy(update={"method": "mtp", "kind": "mtp", "k": k}) for k in range(1, 12)]
+    write(outputs, made)
+    outputs.write_plan(plan(at, *many))
+    told = write_report(outputs).markdown.partition("## Failed")[2].partition("##")[0]
+    assert "composed-135m/mtp-k8/chat/c1 and 3 more: planned, but not measured yet" in told
+
+
 def test_a_search_for_k_says_what_it_found_and_what_it_did_not_need(tmp_path: Path) -> None:
     outputs = Outputs(tmp_path, "composed")
     chance = {"chat": 0.6}
