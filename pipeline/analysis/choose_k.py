@@ -104,8 +104,9 @@ def predict(counts: Counts, times: Sequence[StepTime]) -> Forecast:
 
     Args:
         counts: that run's counts.
-        times: step times of the baseline (K = 0) and of one or more other K. With one the line
-            goes through the baseline, which has no drafter to start; two or more are better.
+        times: step times of the baseline (K = 0) and of one or more other K. Where those lie closer
+            than a factor of two the line goes through the baseline as well, although that has no
+            drafter to start.
     """
     base_s, per_token_s = _cost_line(times)
     [baseline_s] = (one.step_s for one in times if one.k == 0)
@@ -162,7 +163,9 @@ def starts_saved(grid: Iterable[int], measured: Iterable[int]) -> int:
 def _points(times: Sequence[StepTime]) -> list[StepTime]:
     drafting = [one for one in times if one.k > 0]
     assert drafting, "a cost line needs the step time of a K that drafts"
-    return drafting if len({one.k for one in drafting}) > 1 else list(times)
+    smallest, largest = (bound(one.k for one in drafting) for bound in (min, max))
+    # Neighbouring K tell of their noise, not of a line that reaches down to 1.
+    return drafting if largest >= 2 * smallest else list(times)
 
 
 def _cost_line(times: Sequence[StepTime]) -> tuple[float, float]:

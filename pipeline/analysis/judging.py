@@ -57,6 +57,7 @@ def _table(one: Evidence) -> tuple[str, int]:
 def _judge_cells(members: Sequence[Evidence], rule: Rule) -> list[CellFinding]:
     compared = [one for one in members if one.record.at.kind != BASELINE]
     verdicts = compare([pair(one) for one in compared], rule)
+    shared = _shared(rule, sum(bool(one.rescored) for one in members))
     by_cell = {
         one.record.fingerprint: verdict for one, verdict in zip(compared, verdicts, strict=True)
     }
@@ -64,11 +65,17 @@ def _judge_cells(members: Sequence[Evidence], rule: Rule) -> list[CellFinding]:
         CellFinding(
             record=one.record,
             comparison=by_cell.get(one.record.fingerprint),
-            lossless=_lossless(one, rule),
+            lossless=_lossless(one, shared),
             agreement=one.agreement,
         )
         for one in members
     ]
+
+
+def _shared(rule: Rule, checks: int) -> Rule:
+    """The rule with its chance of a false alarm divided among the checks of a table (Bonferroni)."""
+    alarm = (1 - rule.confidence) / max(1, checks)
+    return rule.model_copy(update={"confidence": 1 - alarm})
 
 
 def _lossless(one: Evidence, rule: Rule) -> GreedyCheck | SampledCheck | None:

@@ -60,6 +60,12 @@ def test_with_one_k_the_line_goes_through_the_baseline() -> None:
     assert found.fitted == (0, 4)
 
 
+def test_neighbouring_k_alone_make_no_line_that_reaches_down_to_1() -> None:
+    found = predict(COUNTS, times((0, 0.020), (3, 0.026), (4, 0.034)))
+    assert found.fitted == (0, 3, 4)
+    assert found.predicted[0].step_s > 0.020
+
+
 def test_a_slope_that_noise_made_negative_is_flat() -> None:
     found = predict(COUNTS, times((0, 0.020), (2, 0.032), (4, 0.030)))
     assert (found.base_s, found.per_token_s) == pytest.approx((0.031, 0))

@@ -7,6 +7,7 @@ import pytest
 from pipeline.analysis.findings import Evidence
 from pipeline.analysis.judging import find, pair
 from pipeline.analysis.statistics import Rule
+from pipeline.records import RescoredOutput
 from tests.report.composed import Made, Method, change, evidence, sweep
 
 RULE = Rule(resamples=999)
@@ -82,6 +83,31 @@ def test_a_cell_that_changes_the_output_enters_no_recommendation() -> None:
     [whole] = found.overall
     assert whole.missing == ("json",)
     assert [one.use for one in found.advice if one.dataset in (None, "json")] == [None, None]
+
+
+def test_one_false_alarm_anywhere_in_a_table_has_the_stated_chance() -> None:
+    """A share of wide gaps that one cell alone would be called for is not, among forty."""
+    suspicious = [
+        RescoredOutput(
+            prompt_id=f"p{i}", repeat=0, gaps=(0.15,) + (0.0,) * 49, logprobs=(-1.0,) * 50
+        )
+        for i in range(5)
+    ]
+    clean = [one.model_copy(update={"gaps": (0.0,) * 50}) for one in suspicious]
+
+    def verdicts(cells: int) -> set[str]:
+        made = small(FAST, datasets=tuple(f"set{i}" for i in range(cells)))
+        given = [
+            evidence(one).model_copy(update={"rescored": suspicious, "floor": clean})
+            if one.record.at.k
+            else evidence(one)
+            for one in made
+        ]
+        found = find(given, RULE).cells
+        return {one.lossless.verdict for one in found if one.lossless is not None}
+
+    assert verdicts(1) == {"not lossless"}
+    assert verdicts(40) == {"lossless"}
 
 
 def test_an_interleaved_cell_is_compared_with_the_engine_beside_it() -> None:
