@@ -1,0 +1,179 @@
+"""What a night's verdict says and ends with, in every situation."""
+
+import pytest
+
+from jobs.findings import NightVerdict
+from jobs.history import Decision, History
+from jobs.judge import judge, judged, to_measure_again
+from jobs.night import Night
+from tests.jobs.nights import MTP, NGRAM, NONE, cell, fingerprint, night, quiet
+from tests.jobs.situations import LONG, RULE, SITUATIONS
+
+EXPECTED: dict[str, tuple[int, list[str]]] = {
+    "quiet": (0, []),
+    "first": (5, ["no baseline"] * 3),
+    "second": (5, ["no baseline"] * 3),
+    "slower": (4, ["worse"]),
+    "slower_by_luck": (0, []),
+    "slower_since_yesterday": (4, ["worse"]),
+    "still_slower": (4, ["worse"]),
+    "over": (0, []),
+    "machine_slower": (4, ["worse"]),
+    "drift": (4, ["drift"]),
+    "faster": (0, ["better"]),
+    "drafter_replaced": (4, ["noop", "recommendation"]),
+    "failed": (3, ["failed"]),
+    "failed_once": (0, []),
+    "k_changed": (4, ["missing", "new"]),
+    "prompts_edited": (5, ["no baseline"] * 3),
+    "checkpoint_edited": (4, ["outputs"] + ["no baseline"] * 3),
+    "not_lossless": (4, ["not lossless", "recommendation"]),
+    "outputs_changed": (4, ["outputs"]),
+    "recommendation": (0, ["better", "recommendation"]),
+    "left_out": (0, []),
+    "new_engine": (0, []),
+}
+
+
+def verdict_of(name: str) -> NightVerdict:
+    before, tonight = SITUATIONS[name]()
+    return judge(History(before), tonight, RULE)
+
+
+def accepted(night_id: str, at: str, *cells: str) -> Decision:
+    return Decision(
+        action="accept",
+        suite="demo",
+        night=night_id,
+        cells=cells,
+        reason="new engine",
+        by="a person",
+        at=at,
+    )
+
+
+def kept(before: list[Night], tonight: Night) -> list[Night]:
+    return [*before, judged(tonight, judge(History(before), tonight, RULE))]
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_situation_has_its_findings_and_its_exit_code(name: str) -> None:
+    verdict = verdict_of(name)
+    assert (verdict.exit_code, sorted(f.kind for f in verdict.findings)) == (
+        EXPECTED[name][0],
+        sorted(EXPECTED[name][1]),
+    )
+
+
+def test_what_looks_moved_is_measured_again_and_nothing_else() -> None:
+    tonight = night(LONG, {"ngram": 1.12})
+    assert to_measure_again(History(quiet(LONG)), tonight, RULE) == (fingerprint(NGRAM),)
+    assert to_measure_again(History(quiet(LONG)), night(LONG), RULE) == ()
+
+
+def test_a_cell_that_failed_is_measured_again_where_it_was_good() -> None:
+    dead = cell(MTP, status="FAILED")
+    tonight = night(LONG, cells=[*night(LONG).cells[:2], dead])
+    assert to_measure_again(History(quiet(LONG)), tonight, RULE) == (dead.fingerprint,)
+    assert to_measure_again(History([]), tonight, RULE) == ()
+
+
+def test_without_being_measured_again_nothing_is_called() -> None:
+    assert judge(History(quiet(LONG)), night(LONG, {"ngram": 0.8}), RULE).exit_code == 0
+
+
+def test_the_same_finding_is_news_only_once() -> None:
+    assert verdict_of("slower").findings[0].news
+    assert not verdict_of("still_slower").findings[0].news
+    assert not verdict_of("still_slower").has_news
+
+
+def test_the_end_of_a_finding_is_news() -> None:
+    assert verdict_of("over").resolved == (f"worse:speedup:{NGRAM.label}",)
+    assert verdict_of("over").has_news
+
+
+def test_a_slower_level_never_becomes_the_baseline_by_itself() -> None:
+    nights = quiet(LONG)
+    for number in range(LONG, LONG + 10):
+        again = [cell(NGRAM, 1.12, seed=900 + number)]
+        nights = kept(nights, night(number, {"ngram": 1.12}, again=again))
+        assert NGRAM.label in nights[-1].called
+
+
+def test_a_faster_level_becomes_the_baseline_only_where_a_person_accepts_it() -> None:
+    before, tonight = SITUATIONS["faster"]()
+    nights = kept(list(before), tonight)
+    next_night = night(LONG + 1, {"mtp": 1.55}, again=[cell(MTP, 1.55, seed=990)])
+    assert judge(History(nights), next_night, RULE).of("better")
+    decision = accepted(tonight.id, tonight.at, MTP.label)
+    assert judge(History(nights, [decision]), next_night, RULE).findings == ()
+
+
+def test_after_an_accepted_level_a_fall_back_to_the_old_one_is_a_regression() -> None:
+    before, tonight = SITUATIONS["faster"]()
+    nights = kept(list(before), tonight)
+    decision = accepted(tonight.id, tonight.at, MTP.label)
+    back = night(LONG + 1, again=[cell(MTP, seed=990)])
+    (finding,) = judge(History(nights, [decision]), back, RULE).findings
+    assert (finding.kind, finding.about) == ("worse", MTP.label)
+
+
+def test_an_accepted_cell_that_is_gone_is_not_missing_any_more() -> None:
+    before, tonight = SITUATIONS["k_changed"]()
+    nights = kept(list(before), tonight)
+    later = night(LONG + 1, cells=tonight.cells)
+    assert judge(History(nights), later, RULE).of("missing")
+    decision = accepted(tonight.id, tonight.at)
+    assert not judge(History(nights, [decision]), later, RULE).of("missing")
+
+
+def test_a_pinned_night_is_what_all_later_ones_are_compared_with() -> None:
+    faster = [night(n, {"ngram": 1.26}) for n in range(LONG, LONG + 6)]
+    faster = [one.model_copy(update={"called": (NGRAM.label,)}) for one in faster]
+    nights = [*quiet(LONG), *faster]
+    pin = accepted(nights[0].id, nights[-1].at).model_copy(update={"action": "pin"})
+    tonight = night(LONG + 6, {"ngram": 1.26}, again=[cell(NGRAM, 1.26, seed=990)])
+    (finding,) = judge(History(nights, [pin]), tonight, RULE).findings
+    assert (finding.kind, finding.about) == ("better", NGRAM.label)
+    assert finding.deviation is not None
+    assert finding.deviation.baseline_nights == 1
+
+
+def test_a_reset_takes_earlier_decisions_back() -> None:
+    before, tonight = SITUATIONS["faster"]()
+    nights = kept(list(before), tonight)
+    decision = accepted(tonight.id, tonight.at)
+    reset = decision.model_copy(update={"action": "reset", "at": "2027-01-01T00:00:00+00:00"})
+    next_night = night(LONG + 1, {"mtp": 1.55}, again=[cell(MTP, 1.55, seed=990)])
+    assert judge(History(nights, [decision, reset]), next_night, RULE).of("better")
+
+
+def test_nights_on_another_class_of_machine_are_no_history() -> None:
+    elsewhere = night(LONG).model_copy(update={"node_class": "dgx_spark: GB10"})
+    verdict = judge(History(quiet(LONG)), elsewhere, RULE)
+    assert (verdict.exit_code, verdict.compared) == (5, ())
+
+
+def test_drafts_that_are_never_accepted_make_no_baseline() -> None:
+    poor = [
+        night(n, cells=[cell(NONE, seed=n), cell(NGRAM, 1.0, seed=n, length=1.0)])
+        for n in range(LONG)
+    ]
+    tonight = night(LONG, cells=[cell(NONE), cell(NGRAM, 1.0, length=1.0)])
+    (finding,) = judge(History(poor), tonight, RULE).of("no baseline")
+    assert finding.about == NGRAM.label
+    assert "acceptance length above 1" in finding.sentence
+
+
+def test_fewer_tokens_per_step_are_a_regression_without_any_clock() -> None:
+    short = [cell(MTP, seed=LONG + i, length=1.8) for i in range(2)]
+    tonight = night(LONG, cells=[*night(LONG).cells[:2], short[0]], again=short[1:])
+    (finding,) = judge(History(quiet(LONG)), tonight, RULE).findings
+    assert (finding.kind, finding.signal) == ("worse", "length")
+
+
+def test_the_first_message_names_what_changed_in_the_night_of_the_step() -> None:
+    (finding,) = verdict_of("slower_since_yesterday").findings
+    assert finding.since == "2026-10-15"
+    assert finding.suspects == ("driver 580.95 -> 590.12",)
