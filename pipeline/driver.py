@@ -1,8 +1,8 @@
 """One start of a sweep in the driver: what was measured, where its time went, who is told.
 
 The driver is the only writer. Each cell is durable before anything is shown or tracked; MLflow is
-told between groups, while the next engine loads, because on few cores its work would be felt by a
-measurement.
+told from the moment an engine loads, because on few cores its work would be felt by a measurement,
+and in a thread of its own, because it may be slow.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Literal
 
@@ -41,6 +42,7 @@ from pipeline.records import CellRecord, StartRecord
 from pipeline.report import HTML, Report, write_report
 from pipeline.spec import SweepConfig
 from pipeline.tracking import Tracker
+from pipeline.tracking.background import Background
 
 Outcome = Literal["finished", "interrupted", "failed"]
 More = Callable[[], Sequence[EngineGroup]]
@@ -67,7 +69,7 @@ class Driver:
         began: float,
     ) -> None:
         self._config, self._outputs, self._start = config, outputs, start
-        self._tracker, self._began = tracker, began
+        self._mlflow, self._began = Background(tracker), began
         self._starts: list[Interval] = []
         self._generation: list[Interval] = []
         # By place, when what it is at work on began.
@@ -222,24 +224,26 @@ class Driver:
 
     def _tell_mlflow(self, records: Sequence[CellRecord], report: Report | None) -> None:
         """Complete what MLflow has of the sweep, what earlier starts could not tell included."""
+        earlier = [s for s in self._outputs.starts() if s.start_id != self._start.start_id]
+        table, answer = console.table_markdown(records), report.answer if report else ""
+
         for record in records:
-            self._tracker.cell(record)
-        for start in self._outputs.starts():
-            if start.start_id != self._start.start_id:
-                self._tracker.finish(start)
+            self._mlflow.tell(partial(Tracker.cell, record=record))
+        for start in earlier:
+            self._mlflow.tell(partial(Tracker.finish, start=start))
         if report is not None:
-            self._tracker.judged(report.findings)
-        answer = report.answer if report is not None else ""
-        self._tracker.finish(self._start, table=console.table_markdown(records), answer=answer)
-        if self._tracker.problem is not None:
-            console.warn(str(self._tracker.problem))
+            self._mlflow.tell(partial(Tracker.judged, findings=report.findings))
+        self._mlflow.tell(partial(Tracker.finish, start=self._start, table=table, answer=answer))
+        if (problem := self._mlflow.settle()) is not None:
+            console.warn(str(problem))
 
     def _track(self) -> None:
+        start, records = self._start, tuple(self._untracked)
         if not self._taken_up:
-            self._tracker.begin(self._start)
+            self._mlflow.tell(lambda tracker: tracker.begin(start))
             self._taken_up = True
-        for record in self._untracked:
-            self._tracker.cell(record)
+        for record in records:
+            self._mlflow.tell(partial(Tracker.cell, record=record))
         self._untracked.clear()
 
     def _close(self, outcome: Outcome) -> None:

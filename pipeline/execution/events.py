@@ -72,17 +72,16 @@ class GroupStarting(Record):
 
 
 class StartDone(Record):
-    """A group's engines started, well or not; wall-clock seconds, and what they logged by then."""
+    """A group's engines started, well or not, and what they logged by then."""
 
     group: str
     engines: int
-    interval: tuple[float, float]
     ready: bool
     log: str
 
 
 class CellDone(Record):
-    """A cell's record, with its passes; wall-clock seconds of its generation, warm-up included.
+    """A cell's record, with its passes.
 
     Attributes:
         companion: the passes of the baseline that it was interleaved with.
@@ -93,7 +92,6 @@ class CellDone(Record):
     passes: tuple[PassRecord, ...]
     companion: tuple[PassRecord, ...] = ()
     series: tuple[Sample, ...] = ()
-    interval: tuple[float, float]
 
 
 class CellLost(Record):
@@ -107,7 +105,6 @@ class Rescored(Record):
 
     name: str
     outputs: tuple[RescoredOutput, ...]
-    interval: tuple[float, float]
 
 
 class GroupEnded(Record):

@@ -32,6 +32,7 @@ FAULTS = {
     "NODE_LOST": Fault("the node left the cluster", True),
     "NO_NODE": Fault("no node is left that could take it", False),
     "REFUSED": Fault("vLLM refused what it was asked to load", False),
+    "PREFLIGHT": Fault("the node would refuse an engine, or spoil its figures", False),
     "MachineBusyError": Fault("another sweep measures on that machine", False),
     "CheckpointReferenceError": Fault("a checkpoint is not on that node", False),
 }

@@ -34,23 +34,20 @@ def warm_up(engines: Engines, job: GroupJob) -> Sides:
     return run_pass(engines, job.tokens.warmup, 1, 0, job.measure.sampling)
 
 
-def measure(bench: Bench, job: GroupJob, cell: Cell, began: float) -> CellDone:
+def measure(bench: Bench, job: GroupJob, cell: Cell) -> CellDone:
     """Measure a cell; once more, after the machine cooled down, where it ran slower than it can.
-
-    Args:
-        began: wall-clock time from which generation for this cell counts (its warm-up's start).
 
     Raises:
         EngineError: an engine died, hung or raised.
     """
-    done = _measure_once(bench, job, cell, began)
+    done = _measure_once(bench, job, cell)
     if done.record.status == "THROTTLED":
         bench.telemetry.cool_down()
-        done = _measure_once(bench, job, cell, began)
+        done = _measure_once(bench, job, cell)
     return done
 
 
-def _measure_once(bench: Bench, job: GroupJob, cell: Cell, began: float) -> CellDone:
+def _measure_once(bench: Bench, job: GroupJob, cell: Cell) -> CellDone:
     """Every repeat is one pass over all prompts."""
     started = datetime.now(UTC)
     clock = time.monotonic()
@@ -76,7 +73,6 @@ def _measure_once(bench: Bench, job: GroupJob, cell: Cell, began: float) -> Cell
         passes=passes,
         companion=companion,
         series=bench.telemetry.series(clock, ended),
-        interval=(began, time.time()),
     )
 
 
@@ -123,8 +119,7 @@ def idle(
 
 
 def _unmeasured(record: CellRecord) -> CellDone:
-    now = time.time()
-    return CellDone(record=record, passes=(), interval=(now, now))
+    return CellDone(record=record, passes=())
 
 
 def _blank(

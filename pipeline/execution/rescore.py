@@ -5,7 +5,6 @@ Greedy answers repeat, so one repeat tells all; sampled ones do not, so all are 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 from pipeline.execution.engine_process import EngineProcess
@@ -53,6 +52,4 @@ def rescore(engine: EngineProcess, name: str, outputs: Sequence[Output]) -> Resc
     Raises:
         EngineError: the engine died, hung or raised.
     """
-    began = time.time()
-    scored = engine.score(outputs)
-    return Rescored(name=name, outputs=scored, interval=(began, time.time()))
+    return Rescored(name=name, outputs=engine.score(outputs))

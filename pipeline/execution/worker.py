@@ -90,16 +90,16 @@ def _cells(job: GroupJob, left: list[Cell], log: Path, telemetry: Telemetry) -> 
         yield from _idle(job, left, refusal, None)
     while left:
         _look_first(configs[0], job, log)
-        began, engines = time.time(), list[EngineProcess]()
+        engines = list[EngineProcess]()
         with ExitStack() as stops:
             try:
                 started = _start(configs, log, engines, stops)
             except EngineError as error:
-                yield _start_done(job, began, log, engines=len(engines) + 1, ready=False)
+                yield _start_done(job, log, engines=len(engines) + 1, ready=False)
                 while left:
                     yield failed(job, left.pop(0), _failure(error, log), None)
                 return
-            yield _start_done(job, began, log, engines=len(engines), ready=True)
+            yield _start_done(job, log, engines=len(engines), ready=True)
             bench = Bench(Engines(*engines), started.context, telemetry)
             yield from _on_engines(job, bench, started.said, left, log)
 
@@ -140,34 +140,26 @@ def _start(
     return _Started(_context(configs[0], engines[0], seconds[0]), said[0])
 
 
-def _start_done(job: GroupJob, began: float, log: Path, *, engines: int, ready: bool) -> StartDone:
-    return StartDone(
-        group=job.group.id,
-        engines=engines,
-        interval=(began, time.time()),
-        ready=ready,
-        log=_end_of(log),
-    )
+def _start_done(job: GroupJob, log: Path, *, engines: int, ready: bool) -> StartDone:
+    return StartDone(group=job.group.id, engines=engines, ready=ready, log=_end_of(log))
 
 
 def _on_engines(
     job: GroupJob, bench: Bench, said: str, left: list[Cell], log: Path
 ) -> Iterator[Event]:
     """Measure cells, taking each off `left`, until none is left or an engine is lost."""
-    engines, began = bench.engines, time.time()
-    delivered = False
+    engines, delivered = bench.engines, False
     try:
         at, warm = left[0].at, warm_up(engines, job)
         if (idling := gate.after_start(at.kind, at.k, warm.measured, said)) is not None:
             yield from _idle(job, left, idling, bench.context)
         while left:
             delivered = False
-            done = measure(bench, job, left[0], began)
+            done = measure(bench, job, left[0])
             left.pop(0)
             delivered = True
             yield done
             yield from _rescored(job, engines, done)
-            began = time.time()
         yield from _rescored_others(job, engines)
     except EngineError as error:
         # Lost while it scored, an engine takes no cell along: what was measured is delivered.

@@ -61,7 +61,7 @@ class Tracker:
         self._outputs, self._root = outputs, root or default_root()
         self._uri = store_uri(uri, self._root)
         self._store: Store | None = None
-        self._enabled = enabled
+        self.enabled = enabled
         self.problem: TrackingError | None = None
 
     def begin(self, start: StartRecord) -> None:
@@ -90,15 +90,19 @@ class Tracker:
         """
         self._guarded(lambda store: store.finish(start, table, answer))
 
+    def failed(self, error: Exception) -> TrackingError:
+        """The sentence for what a store did."""
+        return TrackingError(self._uri, error, self._outputs.folder)
+
     def _guarded(self, action: Callable[[Store], object]) -> None:
-        if not self._enabled or self.problem is not None:
+        if not self.enabled or self.problem is not None:
             return
         try:
             self._store = self._store or Store(self._uri, self._root, self._outputs)
             action(self._store)
         # Whatever a sink does, the measurement goes on: it is reported, and replayed from disk.
         except Exception as error:  # noqa: BLE001
-            self.problem = TrackingError(self._uri, error, self._outputs.folder)
+            self.problem = self.failed(error)
 
 
 def replay(outputs: Outputs, uri: str | None = None, root: Path | None = None) -> int:

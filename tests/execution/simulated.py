@@ -35,13 +35,13 @@ def simulated_cell(job: GroupJob, index: int) -> CellDone:
         "context": context.model_copy(update={"node": job.place}),
     }
     record: CellRecord = made.model_copy(update=update)
-    return CellDone(record=record, passes=(one_pass(),), interval=(0.0, 0.0))
+    return CellDone(record=record, passes=(one_pass(),))
 
 
 def simulated_group(job: GroupJob) -> Iterator[Event]:
     """Every cell of a group, at once."""
     yield GroupStarting(group=job.group.id, node=job.place)
-    yield StartDone(group=job.group.id, engines=1, interval=(0, 0), ready=True, log="simulated\n")
+    yield StartDone(group=job.group.id, engines=1, ready=True, log="simulated\n")
     for index in range(len(job.group.cells)):
         yield simulated_cell(job, index)
     yield GroupEnded(group=job.group.id, log="simulated\n")

@@ -101,14 +101,14 @@ def test_a_slowed_cell_is_measured_once_more_after_a_cool_down(
     job: GroupJob, slow: int, status: str, cooled: int, remembered: int
 ) -> None:
     host = ScriptedHost(slow)
-    done = measure(bench(host), job, job.group.cells[0], 0.0)
+    done = measure(bench(host), job, job.group.cells[0])
     assert done.record.status == status
     assert done.record.status_reason == (SLOWED if status == "THROTTLED" else "")
     assert (host.cooled, host.remembered) == (cooled, remembered)
 
 
 def test_the_host_stands_in_the_record_and_energy_among_the_metrics(job: GroupJob) -> None:
-    done = measure(bench(ScriptedHost(0)), job, job.group.cells[0], 0.0)
+    done = measure(bench(ScriptedHost(0)), job, job.group.cells[0])
     assert done.record.telemetry is not None
     assert done.record.telemetry.power_w == WATTS
     assert done.record.metrics["energy/j_per_token"].n == job.measure.repeats

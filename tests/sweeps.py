@@ -1,0 +1,58 @@
+"""A whole sweep in this process with simulated groups: the driver, the disk and MLflow are real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import driver
+from pipeline.config import read_command_line
+from pipeline.execution import host, scheduler
+from pipeline.execution.events import Tokenised, TokeniseJob
+from pipeline.execution.messages import PromptJob
+from pipeline.execution.runner import Measure
+from pipeline.sweep import run
+from tests.execution.simulated import SimulatedCluster, simulated_group
+
+
+def simulated_tokens(job: TokeniseJob) -> Tokenised:
+    def ids(dataset: str) -> tuple[PromptJob, ...]:
+        return (PromptJob(prompt_id=f"{dataset}-1", category="c", token_ids=(1,), max_tokens=3),)
+
+    datasets = {prompts.name: ids(prompts.name) for prompts in job.prompt_sets}
+    return Tokenised(model=job.model.name, datasets=datasets, warmup=ids("warm"))
+
+
+class SimulatedSweep:
+    """Runs commands whose groups are simulated on one simulated node.
+
+    Args:
+        arguments: of every command; `output_dir` and the machine's lock are in `folder`.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> None:
+        self._patch, self._arguments = monkeypatch, (*arguments, f"output_dir={folder}")
+        monkeypatch.setattr(host, "LOCK", folder.parent / "machine.lock")
+        monkeypatch.setattr(scheduler, "cluster", self._cluster)
+        monkeypatch.setattr(scheduler, "on_a_node", self._on_a_node)
+
+    def run(self, *more: str, measure: Measure = simulated_group) -> int:
+        """Run the command and return its exit code; raises what the command would tell."""
+        argv = ["+sweep=smoke", *self._arguments, *more]
+        config = read_command_line(argv, lambda: "cpu")
+        assert config is not None
+        self._patch.setattr(driver, "run_group", measure)
+        return run(config, argv)
+
+    @contextmanager
+    def _cluster(self, *target: Any) -> Iterator[SimulatedCluster]:
+        yield SimulatedCluster("simulated", script=lambda cluster: None)
+
+    def _on_a_node(
+        self, function: Callable[..., Any], jobs: Mapping[str, TokeniseJob]
+    ) -> tuple[Tokenised, ...]:
+        return tuple(simulated_tokens(job) for job in jobs.values())
