@@ -182,9 +182,9 @@ class Driver:
                 shown.ready(_shown(job), took)
         elif isinstance(event, CellDone):
             self._took(job, self._generation)
-            self._keep(event)
-            work.measured(job, event.record)
-            shown.cell(event.record)
+            kept = self._keep(event)
+            work.measured(job, kept)
+            shown.cell(kept)
         elif isinstance(event, CellLost):
             shown.lost(event.record)
         elif isinstance(event, Rescored):
@@ -205,7 +205,7 @@ class Driver:
         self._since[job.place] = now
         return now - since
 
-    def _keep(self, event: CellDone) -> None:
+    def _keep(self, event: CellDone) -> CellRecord:
         """Make a cell or a reference durable; an opening also stands for the cell it measured."""
         record = event.record
         self._outputs.write_cell(record, event.passes, event.companion, event.series)
@@ -215,6 +215,7 @@ class Driver:
         if record.role == "cell":
             self._missing.discard(record.fingerprint)
             self._untracked.append(record)
+        return record
 
     def _keep_log(self, job: GroupJob, log: str) -> None:
         """Attempts and references log beside the group's own log, not over it."""

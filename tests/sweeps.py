@@ -17,14 +17,17 @@ from pipeline.execution.messages import PromptJob
 from pipeline.execution.runner import Measure
 from pipeline.sweep import run
 from tests.execution.simulated import SimulatedCluster, simulated_group
+from tests.factories import one_pass
 
 
 def simulated_tokens(job: TokeniseJob) -> Tokenised:
-    def ids(dataset: str) -> tuple[PromptJob, ...]:
-        return (PromptJob(prompt_id=f"{dataset}-1", category="c", token_ids=(1,), max_tokens=3),)
-
-    datasets = {prompts.name: ids(prompts.name) for prompts in job.prompt_sets}
-    return Tokenised(model=job.model.name, datasets=datasets, warmup=ids("warm"))
+    """The one prompt that simulated groups answer, in every data set."""
+    asked = one_pass().requests[0]
+    prompt = PromptJob(
+        prompt_id=asked.prompt_id, category=asked.category, token_ids=(1,), max_tokens=3
+    )
+    datasets = {prompts.name: (prompt,) for prompts in job.prompt_sets}
+    return Tokenised(model=job.model.name, datasets=datasets, warmup=(prompt,))
 
 
 class SimulatedSweep:

@@ -53,7 +53,7 @@ def simulated_fault(kind: str) -> Measure:
     def run(job: GroupJob) -> Iterator[Event]:
         yield GroupStarting(group=job.group.id, node=job.place)
         failure = Failure(kind=kind, message="simulated")
-        yield failed(job, job.group.cells[0], failure, None)
+        yield failed(job, job.group.cells[0], failure, None, job.place)
         for index in range(1, len(job.group.cells)):
             yield simulated_cell(job, index)
         yield GroupEnded(group=job.group.id, log="simulated\n")

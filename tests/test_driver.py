@@ -1,0 +1,137 @@
+"""What a start writes of what its groups tell: everything is real but the groups themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import EXIT_CELLS_FAILED, EXIT_OK
+from pipeline.execution import host
+from pipeline.execution.events import CellDone, Event, GroupJob
+from pipeline.execution.host import MachineBusyError
+from pipeline.execution.runner import Measure
+from pipeline.locks import held
+from pipeline.outputs import Outputs
+from tests.execution.simulated import simulated_fault, simulated_group
+from tests.sweeps import SimulatedSweep
+
+BRACKETED = "platform.pairing=bracketed"
+
+
+@pytest.fixture
+def sweep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimulatedSweep:
+    return SimulatedSweep(monkeypatch, tmp_path / "outputs", "tracking=off")
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Outputs:
+    return Outputs(tmp_path / "outputs", "smoke")
+
+
+def remembering(jobs: list[GroupJob]) -> Measure:
+    def measure(job: GroupJob) -> Iterator[Event]:
+        jobs.append(job)
+        yield from simulated_group(job)
+
+    return measure
+
+
+def test_where_engines_fit_together_a_method_is_given_its_baselines_engine(
+    sweep: SimulatedSweep,
+) -> None:
+    jobs: list[GroupJob] = []
+    sweep.run(measure=remembering(jobs))
+    baseline, method = jobs
+    assert (baseline.companion, method.companion) == (None, baseline.group.engine)
+    assert {job.role for job in jobs} == {"cells"}
+
+
+def test_a_baseline_that_is_measured_already_still_accompanies(sweep: SimulatedSweep) -> None:
+    jobs: list[GroupJob] = []
+    sweep.run("method=none")
+    sweep.run(measure=remembering(jobs))
+    (method,) = jobs
+    assert method.group.method == "ngram"
+    assert method.companion is not None
+
+
+def test_a_method_without_its_baseline_in_the_sweep_goes_alone(sweep: SimulatedSweep) -> None:
+    jobs: list[GroupJob] = []
+    sweep.run("method=ngram", measure=remembering(jobs))
+    assert [job.companion for job in jobs] == [None]
+
+
+def test_baselines_at_both_ends_are_references_and_the_first_is_the_cell_too(
+    sweep: SimulatedSweep, outputs: Outputs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs: list[GroupJob] = []
+    assert sweep.run(BRACKETED, measure=remembering(jobs)) == EXIT_OK
+    assert [job.role for job in jobs] == ["opening", "cells", "closing"]
+    assert "[4/4]" in capsys.readouterr().out
+    assert len(outputs.cells()) == 4
+    references = outputs.references()
+    assert sorted(r.role for r in references) == ["closing", "closing", "opening", "opening"]
+    names = {p.name for p in (outputs.folder / "references").iterdir()}
+    start = outputs.starts()[0].start_id
+    assert any(name.endswith(f".{start}.simulated.opening.json") for name in names)
+
+
+def test_a_closing_is_given_what_the_methods_before_it_put_out(sweep: SimulatedSweep) -> None:
+    jobs: list[GroupJob] = []
+    sweep.run(BRACKETED, measure=remembering(jobs))
+    assert [len(job.rescore) for job in jobs] == [0, 0, 2]
+    assert all(one.outputs for one in jobs[-1].rescore)
+
+
+def test_each_role_and_attempt_has_a_log_of_its_own(
+    sweep: SimulatedSweep, outputs: Outputs
+) -> None:
+    sweep.run(BRACKETED, measure=simulated_fault("CRASH"))
+    names = sorted(p.name for p in (outputs.folder / "logs").iterdir())
+    assert "smollm2-135m--ngram-k4.log" in names
+    assert "smollm2-135m--ngram-k4.attempt2.log" in names
+    assert "smollm2-135m--none.simulated.opening.log" in names
+
+
+def test_a_cell_lost_twice_is_recorded_with_both_attempts_and_the_others_are_ok(
+    sweep: SimulatedSweep, outputs: Outputs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sweep.run("method=ngram", measure=simulated_fault("HANG")) == EXIT_CELLS_FAILED
+    assert "HANG, to be tried once more" in capsys.readouterr().out
+    bad, good = sorted(outputs.cells(), key=lambda r: r.status)
+    assert good.status == "OK"
+    assert (bad.status, bad.attempt, bad.node) == ("FAILED", 2, "simulated")
+    assert [failure.kind for failure in bad.earlier] == ["HANG"]
+
+
+def jumping(seconds: float, patch: pytest.MonkeyPatch) -> Callable[[GroupJob], Iterator[Event]]:
+    def measure(job: GroupJob) -> Iterator[Event]:
+        for event in simulated_group(job):
+            if isinstance(event, CellDone):
+                patch.setattr(time, "time", partial(float, time.time() + seconds))
+            yield event
+
+    return measure
+
+
+@pytest.mark.parametrize("seconds", [-7200.0, 7200.0], ids=["back", "ahead"])
+def test_a_clock_that_jumps_changes_no_duration(
+    sweep: SimulatedSweep, outputs: Outputs, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    assert sweep.run(measure=jumping(seconds, monkeypatch)) == EXIT_OK
+    (start,) = outputs.starts()
+    assert start.split is not None
+    assert 0 < start.split.wall_s < 600
+    assert min(start.split.engine_start_s, start.split.generation_s, start.split.other_s) >= 0
+
+
+def test_a_second_sweep_on_the_machine_is_told_who_measures_there(sweep: SimulatedSweep) -> None:
+    with (
+        held(host.LOCK, "sweep nightly", 0.0, MachineBusyError),
+        pytest.raises(MachineBusyError, match=r"another sweep measures here \(sweep nightly, pro"),
+    ):
+        sweep.run()
