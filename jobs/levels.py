@@ -131,7 +131,8 @@ def deviation(
     uncertain = sum(_night_variance(level, spread) for level in window) / len(window) ** 2
     uncertain += spread.total / len(baseline) if baseline else 0.0
     reach = float(student.ppf(0.5 + confidence / 2, spread.df)) * sqrt(uncertain)
-    reach = max(reach, _within(moved, confidence))
+    if abs(middle) > reach:  # else the bootstrap, which can only widen it, decides nothing
+        reach = max(reach, _within(moved, confidence))
     return Deviation(
         ratio=1 + expm1(middle),
         low=1 + expm1(middle - reach),

@@ -1,0 +1,229 @@
+"""Real nights on this machine: quiet ones, and one for each thing that a night has to notice.
+
+    python -m tests.benchmarks.nights WORK [nights to run, by name]
+
+Every night is the real command in a process of its own, on real engines; only the hours between
+the nights are left out. Each provoked night begins from the same history of quiet ones. What each
+ended with and said goes to results/nights.json, with how much the quiet nights differed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from math import exp, sqrt
+from pathlib import Path
+
+import yaml
+
+from jobs.history import History, level
+from jobs.levels import own_spread
+from jobs.signals import SIGNALS, sample
+from pipeline import zoo
+from pipeline.execution import host
+from pipeline.outputs import write_atomically
+from pipeline.spec import Record
+from pipeline.zoo import materialise
+
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).parent / "results"
+PROMPTS = ROOT / "pipeline" / "data" / "prompts" / "echo.jsonl"
+TARGET, DRAFTER = zoo.TARGET, f"{zoo.TARGET}-eagle3"
+LEARN, QUIET = 2, 3
+COMMAND = (
+    "+sweep=nightly_cpu model=mine method=[none,ngram,eagle3] dataset=[own]"
+    " sweep.axes.k={ngram:[4],eagle3:[1]} measure.max_tokens=24"
+)
+
+
+class RealNight(Record):
+    """What one night did."""
+
+    name: str
+    expected_exit: int
+    exit_code: int
+    wall_s: float
+    title: str
+    message: str
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether it ended as it has to."""
+        return self.exit_code == self.expected_exit
+
+
+class RealNights(Record):
+    """All nights, and how the quiet ones differed.
+
+    Attributes:
+        night_sd: by cell and signal, the standard deviation of the quiet nights' means (relative),
+            and its part that the scatter of prompts explains.
+    """
+
+    cpu: str
+    cores: int
+    nights: tuple[RealNight, ...]
+    night_sd: dict[str, tuple[float, float]]
+
+
+def prepare(work: Path) -> None:
+    """A folder with a target, a drafter, prompts and a suite of its own, all of them editable."""
+    conf = work / "conf"
+    for folder in ("model", "dataset", "suite"):
+        (conf / folder).mkdir(parents=True, exist_ok=True)
+    for name, place in ((TARGET, "target"), (DRAFTER, "drafter")):
+        shutil.copytree(materialise(name), work / place, dirs_exist_ok=True)
+    shutil.copy(PROMPTS, work / "prompts.jsonl")
+    model = yaml.safe_load((ROOT / "conf" / "model" / "smollm2-135m.yaml").read_text())
+    model |= {"name": "mine", "checkpoint": str(work / "target")}
+    model["drafters"] = {"eagle3": {"checkpoint": str(work / "drafter")}}
+    dataset = {
+        "name": "own",
+        "source": {"kind": "path", "path": str(work / "prompts.jsonl")},
+        "max_tokens": 128,
+    }
+    suite = yaml.safe_load((ROOT / "conf" / "suite" / "nightly_cpu.yaml").read_text())
+    suite |= {"name": "real", "command": COMMAND.split(), "measure_again": 1}
+    suite["rule"]["min_nights"] = LEARN
+    suite["tell"] = [{"kind": "console"}, {"kind": "file", "folder": str(work / "last")}]
+    for kind, content in (("model", model), ("dataset", dataset), ("suite", suite)):
+        path = conf / kind / f"{content['name']}.yaml"
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def run(work: Path, name: str, expected: int, *extra: str, half: bool = False) -> RealNight:
+    """One night; `half` gives the command one of this machine's two cores."""
+    limit = ["taskset", "--cpu-list", "0"] if half else []
+    arguments = ["suite=real", "--config-dir", str(work / "conf"), *extra]
+    began = time.monotonic()
+    with (work / f"{name}.log").open("w") as log:
+        ended = subprocess.run(
+            [*limit, sys.executable, "-m", "jobs.nightly", *arguments],
+            cwd=work,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    message = work / "last" / "message.md"
+    text = message.read_text() if message.is_file() else ""
+    found = RealNight(
+        name=name,
+        expected_exit=expected,
+        exit_code=ended.returncode,
+        wall_s=round(time.monotonic() - began, 1),
+        title=text.partition("\n")[0].removeprefix("# "),
+        message=text,
+    )
+    print(f"{name}: {found.exit_code} (expected {expected}), {found.wall_s} s: {found.title}")
+    return found
+
+
+def edit_prompts(work: Path) -> None:
+    """Change one word of the first prompt."""
+    first, *rest = (work / "prompts.jsonl").read_text().splitlines()
+    row = json.loads(first)
+    row["prompt"] = f"Please: {row['prompt']}"
+    (work / "prompts.jsonl").write_text("\n".join([json.dumps(row), *rest]) + "\n")
+
+
+def edit_weights(folder: Path, wanted: Callable[[str], bool], *, random: bool) -> None:
+    """Replace tensors by noise of their own size, or double them."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    torch.manual_seed(0)
+    for path in sorted(folder.glob("*.safetensors")):
+        tensors = load_file(path)
+        for name, tensor in tensors.items():
+            if wanted(name) and tensor.is_floating_point():
+                noise = torch.randn(tensor.shape) * tensor.float().std()
+                tensors[name] = (noise if random else 2 * tensor.float()).to(tensor.dtype)
+        save_file(tensors, path, metadata={"format": "pt"})
+
+
+def replace_drafter(work: Path) -> None:
+    """Random weights where the trained drafter's were."""
+    edit_weights(work / "drafter", lambda name: True, random=True)
+
+
+def edit_checkpoint(work: Path) -> None:
+    """Double the output of one layer of the target."""
+    edit_weights(work / "target", lambda name: ".layers.15.mlp.down_proj" in name, random=False)
+
+
+def provoked(work: Path) -> dict[str, Callable[[], RealNight]]:
+    """A night for each thing to notice, by name."""
+
+    def after(edit: Callable[[Path], None], name: str, expected: int) -> RealNight:
+        edit(work)
+        return run(work, name, expected)
+
+    k = "sweep.axes.k={ngram:[5],eagle3:[1]}"
+    return {
+        "half the CPU": lambda: run(work, "half the CPU", 4, half=True),
+        "random drafter": partial(after, replace_drafter, "random drafter", 4),
+        "K changed": lambda: run(work, "K changed", 4, k),
+        "prompts edited": partial(after, edit_prompts, "prompts edited", 5),
+        "checkpoint edited": partial(after, edit_checkpoint, "checkpoint edited", 4),
+    }
+
+
+def differences(work: Path) -> dict[str, tuple[float, float]]:
+    """How the quiet nights' means differed, and how much of that their prompts explain."""
+    from jobs.keeping import everything
+    from pipeline.tracking.ledger import Keeper
+
+    history: History = everything(Keeper("nightly_cpu", None, work / "mlruns"), "real")
+    found = {}
+    for cell in history.nights[-1].cells:
+        for signal in SIGNALS:
+            of = partial(sample, signal=signal)
+            levels = [
+                one for night in history.nights if (one := level(night, cell.fingerprint, of))
+            ]
+            spread = own_spread(levels)
+            if levels:
+                total, scatter = (sqrt(max(0.0, v)) for v in (spread.total, spread.scatter))
+                name = f"{cell.label} {signal}"
+                found[name] = (round(exp(total) - 1, 4), round(exp(scatter) - 1, 4))
+    return found
+
+
+def main(argv: list[str]) -> int:
+    work, wanted = Path(argv[0]).resolve(), argv[1:]
+    prepare(work)
+    quiet = [f"learning {i + 1}" for i in range(LEARN)] + [f"quiet {i + 1}" for i in range(QUIET)]
+    nights = [run(work, name, 5 if name.startswith("learning") else 0) for name in quiet]
+    spread = differences(work)
+    saved = work.with_name(f"{work.name}.saved")
+    shutil.copytree(work, saved, dirs_exist_ok=True)
+    for name, night in provoked(work).items():
+        if not wanted or name in wanted:
+            shutil.rmtree(work)
+            shutil.copytree(saved, work)
+            nights.append(night())
+            write(nights, spread)
+    return int(not all(night.as_expected for night in nights))
+
+
+def write(nights: list[RealNight], spread: dict[str, tuple[float, float]]) -> None:
+    """Keep what is known so far, since a night takes minutes."""
+    facts = host.facts()
+    done = RealNights(
+        cpu=str(facts["cpu"]),
+        cores=os.cpu_count() or 0,
+        nights=tuple(nights),
+        night_sd=spread,
+    )
+    write_atomically(RESULTS / "nights.json", done.model_dump_json(indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
