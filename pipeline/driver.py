@@ -104,7 +104,7 @@ class Driver:
             _sigterm_interrupts(),
             self._recorded(),
         ):
-            work.take(scheduler.on_a_node(tokenise, work.to_tokenise(prompts)))
+            work.take(cluster.anywhere(tokenise, work.to_tokenise(prompts)))
             with console.progress(len(todo.cells), engines, expected_s) as shown:
 
                 def take(job: GroupJob, event: Event) -> None:

@@ -19,16 +19,16 @@ same folder.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import ValidationError
-
-from pipeline.errors import InfrastructureError
+from pipeline.durable import OtherVersionError as OtherVersionError
+from pipeline.durable import RecordError as RecordError
+from pipeline.durable import WriteError as WriteError
+from pipeline.durable import parsed
+from pipeline.durable import read as read
+from pipeline.durable import write_atomically as write_atomically
 from pipeline.host.series import Sample
 from pipeline.plan import Plan
 from pipeline.records import (
@@ -41,40 +41,6 @@ from pipeline.records import (
 from pipeline.spec import Record
 
 R = TypeVar("R", bound=Record)
-
-
-class RecordError(InfrastructureError):
-    """A record on disk that cannot be read as what it should be."""
-
-    def __init__(self, path: Path, problem: str, *, remedy: str = "") -> None:
-        self.path = path
-        super().__init__(
-            problem,
-            where=str(path),
-            remedy=remedy or "move it away and start the same command again",
-        )
-
-
-class OtherVersionError(RecordError):
-    """A whole record that another version of this program wrote."""
-
-    def __init__(self, path: Path, difference: str) -> None:
-        super().__init__(
-            path,
-            f"another version wrote it ({difference})",
-            remedy="go on with that version, or choose another output_dir to measure anew",
-        )
-
-
-class WriteError(InfrastructureError):
-    """A record that the disk did not take."""
-
-    def __init__(self, path: Path, error: OSError) -> None:
-        super().__init__(
-            f"it cannot be written ({error.strerror})",
-            where=str(path),
-            remedy="make room or correct the folder's rights, and start the same command again",
-        )
 
 
 class Outputs:
@@ -166,8 +132,11 @@ class Outputs:
         except OSError as error:
             raise WriteError(damaged.path, error) from error
 
-    def close_killed_starts(self) -> None:
-        """Starts that never told their end were killed: only one runs at a time, and it asks."""
+    def clear_after_kill(self) -> None:
+        """What is half written or still says it runs was killed: one start runs at a time."""
+        for folder in (self.folder, *(f for f in self.folder.iterdir() if f.is_dir())):
+            for half_written in folder.glob(".*.tmp"):
+                half_written.unlink()
         for path in self._files("starts"):
             start = read(path, StartRecord)
             if start.outcome == "running":
@@ -207,7 +176,7 @@ class Outputs:
         if not path.is_file():
             return ()
         with path.open("rb") as file:
-            return tuple(_parsed(path, line, kind) for line in file)
+            return tuple(parsed(path, line, kind) for line in file)
 
     def log_path(self, group: str) -> Path:
         """Where the engine of a group logs to."""
@@ -225,74 +194,3 @@ def cell_name(record: CellRecord) -> str:
 def companion_name(record: CellRecord) -> str:
     """The name under which the baseline lies that a cell was interleaved with."""
     return f"{cell_name(record)}.companion"
-
-
-def read(path: Path, kind: type[R]) -> R:
-    """Read one record from a JSON file.
-
-    Raises:
-        RecordError: the file is torn, of another schema, or not such a record.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RecordError(path, f"it cannot be read ({error.strerror})") from error
-    return _parsed(path, content, kind)
-
-
-def _parsed(path: Path, content: bytes, kind: type[R]) -> R:
-    try:
-        return kind.model_validate_json(content)
-    except ValidationError as error:
-        if difference := _other_version(content, kind, error):
-            raise OtherVersionError(path, difference) from error
-        first = error.errors()[0]
-        where = "".join(f"{part}: " for part in first["loc"])
-        raise RecordError(path, f"it is not a {kind.__name__} ({where}{first['msg']})") from error
-
-
-def _other_version(content: bytes, kind: type[Record], error: ValidationError) -> str:
-    """How a whole record differs from what this version writes; empty for a damaged one."""
-    known = kind.model_fields.get("schema_version")
-    try:
-        fields = json.loads(content)
-    except ValueError:
-        return ""
-    if known is None or not isinstance(fields, dict):
-        return ""
-    schema = fields.get("schema_version")
-    if isinstance(schema, int) and schema != known.default:
-        return f"schema {schema}, this one reads {known.default}"
-    unknown = [str(e["loc"][-1]) for e in error.errors() if e["type"] == "extra_forbidden"]
-    return f"it holds '{unknown[0]}', which is not known here" if unknown else ""
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader, now or after a crash, sees all of it or the one before.
-
-    Raises:
-        WriteError: the disk is full, or the place cannot be written to.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise WriteError(path, error) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -89,7 +89,7 @@ def run(config: SweepConfig, argv: Sequence[str], skip: Skip | None = None) -> i
         if config.dry_run:
             return EXIT_OK
         outputs.write_plan(plan)
-        outputs.close_killed_starts()
+        outputs.clear_after_kill()
         tracker = Tracker(outputs, uri, enabled=config.tracking.enabled)
         driver = Driver(config, outputs, new_start(config, argv), tracker, began)
         wanted = frozenset(cell.fingerprint for cell in plan.cells)

@@ -30,6 +30,15 @@ def simulated_tokens(job: TokeniseJob) -> Tokenised:
     return Tokenised(model=job.model.name, datasets=datasets, warmup=(prompt,))
 
 
+class TokenisingCluster(SimulatedCluster):
+    """Knows no tokenizer, and answers for one."""
+
+    def anywhere(
+        self, function: Callable[..., Any], jobs: Mapping[str, TokeniseJob]
+    ) -> tuple[Tokenised, ...]:
+        return tuple(simulated_tokens(job) for job in jobs.values())
+
+
 class SimulatedSweep:
     """Runs commands whose groups are simulated on one simulated node.
 
@@ -41,7 +50,6 @@ class SimulatedSweep:
         self._patch, self._arguments = monkeypatch, (*arguments, f"output_dir={folder}")
         monkeypatch.setattr(host, "LOCK", folder.parent / "machine.lock")
         monkeypatch.setattr(scheduler, "cluster", self._cluster)
-        monkeypatch.setattr(scheduler, "on_a_node", self._on_a_node)
 
     def run(self, *more: str, measure: Measure = simulated_group) -> int:
         """Run the command and return its exit code; raises what the command would tell."""
@@ -53,9 +61,4 @@ class SimulatedSweep:
 
     @contextmanager
     def _cluster(self, *target: Any) -> Iterator[SimulatedCluster]:
-        yield SimulatedCluster("simulated", script=lambda cluster: None)
-
-    def _on_a_node(
-        self, function: Callable[..., Any], jobs: Mapping[str, TokeniseJob]
-    ) -> tuple[Tokenised, ...]:
-        return tuple(simulated_tokens(job) for job in jobs.values())
+        yield TokenisingCluster("simulated", script=lambda cluster: None)

@@ -36,7 +36,7 @@ FLOORS = (
     ("config", "sources", "engine_config", "arguments", "grid"),
     ("rules",),
     ("plan",),
-    ("records", "serve", "preflight"),
+    ("durable", "records", "serve", "preflight"),
     ("outputs",),
     ("results", "estimate", "analysis"),
     ("execution", "progress"),

@@ -135,10 +135,13 @@ def test_a_record_of_another_version_is_refused_by_name_and_left_where_it_is(
     assert asked == []
 
 
-def test_a_start_that_was_killed_is_told_as_interrupted_by_the_next(
+def test_what_a_killed_start_left_half_written_goes_and_it_is_told_as_interrupted(
     outputs: Outputs, tmp_path: Path, asked: list[str]
 ) -> None:
     killed = start_record("20260101T000000000000-aaaaaa").model_copy(update={"outcome": "running"})
     outputs.write_start(killed)
+    half_written = outputs.folder / "cells" / ".cell.json.123.tmp"
+    half_written.write_text("{")
     run(config(tmp_path), [])
+    assert not half_written.exists()
     assert [s.outcome for s in outputs.starts()] == ["interrupted"]

@@ -68,13 +68,17 @@ class ClusterError(InfrastructureError):
 class TaskLostError(InfrastructureError):
     """Ray lost a short task twice."""
 
-    def __init__(self, what: str, error: Exception) -> None:
-        last = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    def __init__(self, what: str, why: str) -> None:
+        last = (why.strip().splitlines() or ["no reason given"])[-1]
         super().__init__(
             f"no node could look at it ({last[:200]})",
             where=what,
             remedy="see that the nodes are up and hold what the sweep names",
         )
+
+
+class _ClusterLostError(Exception):
+    """Ray's own processes here ended while a task was waited for."""
 
 
 class Cluster:
@@ -154,6 +158,33 @@ class Cluster:
             self._spread[stream] = spread
         return stream
 
+    def anywhere(self, function: Callable[[J], R], jobs: Mapping[str, J]) -> tuple[R, ...]:
+        """Run a short function for each job somewhere; nothing of it is timed.
+
+        Raises:
+            TaskLostError: it crashed twice, or its nodes were lost.
+        """
+        try:
+            return self._once(function, jobs)
+        except _ClusterLostError:
+            self.restart()
+            return self._once(function, jobs)
+
+    def _once(self, function: Callable[[J], R], jobs: Mapping[str, J]) -> tuple[R, ...]:
+        task = ray.remote(max_retries=1, max_calls=1, num_cpus=0)(function)
+        pending = {name: task.remote(job) for name, job in jobs.items()}
+        return tuple(self._got(name, reference) for name, reference in pending.items())
+
+    def _got(self, name: str, reference: Any) -> Any:
+        """What a task returns; Ray alone would wait for ever after its own processes ended."""
+        while not ray.wait([reference], timeout=1.0)[0]:
+            if not self.nodes():
+                raise _ClusterLostError(name) if self.local else TaskLostError(name, "no node")
+        try:
+            return ray.get(reference)
+        except RayError as error:
+            raise TaskLostError(name, str(error)) from error
+
     def everywhere(self, function: Callable[[J], R], job: J) -> dict[str, R]:
         """Run a short function on every node; what it says, by node.
 
@@ -167,7 +198,7 @@ class Cluster:
             ).remote(job)
             for name, node in self.nodes().items()
         }
-        return {name: _got(f"node {name}", reference) for name, reference in pending.items()}
+        return {name: self._got(f"node {name}", got) for name, got in pending.items()}
 
     def ready(self, streams: Sequence[Any], seconds: float) -> list[Any]:
         """Those of some streams that have an event, waiting for the first one at most so long."""
@@ -247,24 +278,6 @@ def _reach(address: str | None) -> None:
     if match:
         host, port = match.group(1).strip("[]"), int(match.group(2))
         socket.create_connection((host, port), timeout=_CONNECT_S).close()
-
-
-def on_a_node(function: Callable[[J], R], jobs: Mapping[str, J]) -> tuple[R, ...]:
-    """Run a short function for each job somewhere in the cluster; nothing of it is timed.
-
-    Raises:
-        TaskLostError: it crashed twice, or its nodes were lost.
-    """
-    task = ray.remote(max_retries=1, max_calls=1, num_cpus=0)(function)
-    pending = [(name, task.remote(job)) for name, job in jobs.items()]
-    return tuple(_got(name, reference) for name, reference in pending)
-
-
-def _got(name: str, reference: Any) -> Any:
-    try:
-        return ray.get(reference)
-    except RayError as error:
-        raise TaskLostError(name, error) from error
 
 
 def on_node(measure: Measure, job: GroupJob) -> Iterator[Event]:

@@ -1,0 +1,129 @@
+"""Records as files: written whole or not at all, read whole or refused by name.
+
+Every write is a temporary file, an fsync and a rename inside the same folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from pipeline.errors import InfrastructureError
+from pipeline.spec import Record
+
+R = TypeVar("R", bound=Record)
+
+
+class RecordError(InfrastructureError):
+    """A record on disk that cannot be read as what it should be."""
+
+    def __init__(self, path: Path, problem: str, *, remedy: str = "") -> None:
+        self.path = path
+        super().__init__(
+            problem,
+            where=str(path),
+            remedy=remedy or "move it away and start the same command again",
+        )
+
+
+class OtherVersionError(RecordError):
+    """A whole record that another version of this program wrote."""
+
+    def __init__(self, path: Path, difference: str) -> None:
+        super().__init__(
+            path,
+            f"another version wrote it ({difference})",
+            remedy="go on with that version, or choose another output_dir to measure anew",
+        )
+
+
+class WriteError(InfrastructureError):
+    """A record that the disk did not take."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            f"it cannot be written ({error.strerror})",
+            where=str(path),
+            remedy="make room or correct the folder's rights, and start the same command again",
+        )
+
+
+def read(path: Path, kind: type[R]) -> R:
+    """Read one record from a JSON file.
+
+    Raises:
+        RecordError: the file is torn, of another schema, or not such a record.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RecordError(path, f"it cannot be read ({error.strerror})") from error
+    return parsed(path, content, kind)
+
+
+def parsed(path: Path, content: bytes, kind: type[R]) -> R:
+    """One record from the content, or a line, of a file.
+
+    Raises:
+        RecordError: as of `read`.
+    """
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        if difference := _other_version(content, kind, error):
+            raise OtherVersionError(path, difference) from error
+        first = error.errors()[0]
+        where = "".join(f"{part}: " for part in first["loc"])
+        raise RecordError(path, f"it is not a {kind.__name__} ({where}{first['msg']})") from error
+
+
+def _other_version(content: bytes, kind: type[Record], error: ValidationError) -> str:
+    """How a whole record differs from what this version writes; empty for a damaged one."""
+    known = kind.model_fields.get("schema_version")
+    try:
+        fields = json.loads(content)
+    except ValueError:
+        return ""
+    if known is None or not isinstance(fields, dict):
+        return ""
+    schema = fields.get("schema_version")
+    if isinstance(schema, int) and schema != known.default:
+        return f"schema {schema}, this one reads {known.default}"
+    unknown = [str(e["loc"][-1]) for e in error.errors() if e["type"] == "extra_forbidden"]
+    return f"it holds '{unknown[0]}', which is not known here" if unknown else ""
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a reader, now or after a crash, sees all of it or the one before.
+
+    Raises:
+        WriteError: the disk is full, or the place cannot be written to.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise WriteError(path, error) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

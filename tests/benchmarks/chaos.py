@@ -1,0 +1,258 @@
+"""A hundred kills: `python -m tests.benchmarks.chaos WORK_FOLDER [--kills 100] [--lock FILE]`
+
+A real sweep of short cells (real Ray, real vLLM with its engine core in a process of its own,
+n-gram drafts) is started again and again. Each time one process is killed with SIGKILL at a random
+moment, by the clock or by the cells that are durable: the driver, Ray's raylet, the Ray worker, the
+measuring process or the engine core. A killed driver is followed by the same command; the other
+kills the command has to live through. A sweep that is complete is compared with one that nobody
+disturbed, and the next one begins.
+
+Counted: cells lost (durable once and gone, or missing at the end of a sweep), cells measured again
+after they were durable, processes left 15 s after a kill that belong to nobody, and 15 s after the
+command's end at all. What happened so far is kept in the work folder, so that it can be stopped at
+any time and goes on; the figures are written beside this file when all kills are done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+from filelock import FileLock
+
+from pipeline.execution.leftovers import orphans
+from pipeline.outputs import Outputs
+
+RESULT = Path(__file__).parent / "results" / "chaos.json"
+MARK = "CHAOS_UNDER_TEST"
+SWEEP = "smoke"
+COMMAND = [
+    *(sys.executable, "-m", "pipeline", f"+sweep={SWEEP}", "tracking=off"),
+    *("method=ngram", "dataset=[short0,short1,short2,short3]", "sweep.axes.concurrency=[1,2,3]"),
+    *("measure.max_tokens=6", "measure.warmup_tokens=4", "platform.engine_core=own_process"),
+    "--config-dir=../options",
+]
+# Two prompts a data set, so that a cell takes about a second.
+FILES = ("chat", "echo", "code", "json")
+DATASET = "name: short{}\nsource: {{kind: bundled, file: {}.jsonl}}\nlimit: 2\nmax_tokens: 6\n"
+VICTIMS = ("driver", "raylet", "worker", "measuring", "core")
+GONE_S, COMMAND_S, LONGEST_WAIT_S, CELLS = 15.0, 900.0, 25.0, 12
+
+
+@dataclass
+class Tally:
+    """What happened so far, and the kills still to be made."""
+
+    plan: list[str]
+    kills: Counter[str] = field(default_factory=Counter)
+    commands: int = 0
+    sweeps: int = 0
+    cells_lost: int = 0
+    measured_again: int = 0
+    left_after_kill: int = 0
+    left_after_end: int = 0
+    other_identities: int = 0
+    exit_codes: Counter[str] = field(default_factory=Counter)
+    # Of the sweep in progress: by fingerprint, the start and the moment that measured it.
+    durable: dict[str, str] = field(default_factory=dict)
+    undisturbed: list[str] = field(default_factory=list)
+
+
+def main() -> int:
+    arguments = parsed()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    state = arguments.folder / "tally.json"
+    tally = restored(state, arguments.kills)
+    write_options(arguments.folder)
+    lock = FileLock(arguments.lock or arguments.folder / "lock")
+    if not tally.undisturbed:
+        with lock:
+            tally.undisturbed = undisturbed(arguments.folder / "undisturbed")
+        state.write_text(json.dumps(asdict(tally)))
+    while tally.plan:
+        with lock:
+            round_of(arguments.folder / "disturbed", tally)
+        state.write_text(json.dumps(asdict(tally)))
+        report(tally)
+    RESULT.write_text(json.dumps(figures(tally), indent=1) + "\n")
+    return 0
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--lock", type=Path, help="held while a command runs")
+    return parser.parse_args()
+
+
+def restored(state: Path, kills: int) -> Tally:
+    if not state.exists():
+        plan = [VICTIMS[i % len(VICTIMS)] for i in range(kills)]
+        random.shuffle(plan)
+        return Tally(plan)
+    kept = json.loads(state.read_text())
+    counters = {name: Counter(kept.pop(name)) for name in ("kills", "exit_codes")}
+    return Tally(**kept, **counters)
+
+
+def write_options(folder: Path) -> None:
+    place = folder / "options" / "dataset"
+    place.mkdir(parents=True, exist_ok=True)
+    for number, file in enumerate(FILES):
+        (place / f"short{number}.yaml").write_text(DATASET.format(number, file))
+
+
+def started(folder: Path) -> subprocess.Popen[bytes]:
+    """The command, in a folder of its own whose mark all its processes carry."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            COMMAND,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, MARK: str(folder)},
+            start_new_session=True,
+        )
+
+
+def undisturbed(folder: Path) -> list[str]:
+    """The identities of a sweep that nobody disturbs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    assert started(folder).wait(COMMAND_S) == 0, (folder / "log").read_text()
+    return sorted(r.fingerprint for r in Outputs(folder / "outputs", SWEEP).cells())
+
+
+def round_of(folder: Path, tally: Tally) -> None:
+    """One command, one kill, and what both left."""
+    process = started(folder)
+    tally.commands += 1
+    victim = tally.plan[-1]
+    killed = kill(folder, victim, process)
+    if killed:
+        tally.plan.pop()
+        tally.kills[victim] += 1
+        time.sleep(GONE_S)
+        tally.left_after_kill += len(nobodys(folder))
+        count(folder, tally)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(COMMAND_S)
+    if process.poll() is None:
+        # A command that hangs is as bad as a lost sweep.
+        tally.cells_lost += len(tally.undisturbed)
+        process.kill()
+        process.wait()
+    tally.exit_codes[f"{victim if killed else 'none'}: {process.returncode}"] += 1
+    gone_by(folder, GONE_S)
+    tally.left_after_end += len(marked(folder))
+    count(folder, tally)
+    if process.returncode == 0:
+        finish(folder, tally)
+
+
+def kill(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> bool:
+    """Wait for the victim and for a random moment; whether it could be killed."""
+    by_clock = random.random() < 0.5
+    seconds, cells = random.uniform(0, LONGEST_WAIT_S), random.randrange(CELLS)
+    there = None
+    while process.poll() is None:
+        time.sleep(0.25)
+        there = there or (time.monotonic() if found(folder, victim, process) else None)
+        durable = len(list((folder / "outputs" / SWEEP / "cells").glob("*.json")))
+        if there and (time.monotonic() > there + seconds if by_clock else durable >= max(cells, 1)):
+            break
+    with suppress(psutil.Error):
+        for target in found(folder, victim, process)[:1]:
+            target.kill()
+            return True
+    return False
+
+
+def found(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    if victim == "driver":
+        return [psutil.Process(process.pid)] if process.poll() is None else []
+    return [p for p in marked(folder) if is_a(victim, p)]
+
+
+def is_a(victim: str, process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        line = " ".join(process.cmdline())
+        return {
+            "raylet": process.name() == "raylet",
+            "worker": line.startswith("ray::on_node"),
+            "measuring": "pipeline.execution.engine_main" in line,
+            "core": "EngineCore" in line,
+        }[victim]
+    return False
+
+
+def marked(folder: Path) -> list[psutil.Process]:
+    """Everything that a command in the folder has running."""
+    here = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            mine = process.environ().get(MARK) == str(folder)
+            if mine and process.status() != psutil.STATUS_ZOMBIE:
+                here.append(process)
+    return here
+
+
+def nobodys(folder: Path) -> list[psutil.Process]:
+    pids = {p.pid for p in marked(folder)}
+    return [p for p in orphans() if p.pid in pids]
+
+
+def gone_by(folder: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while marked(folder) and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def count(folder: Path, tally: Tally) -> None:
+    """Compare what is durable now with what was before."""
+    now = {
+        r.fingerprint: f"{r.start_id} {r.started_at}"
+        for r in Outputs(folder / "outputs", SWEEP).cells()
+        if r.status == "OK"
+    }
+    tally.cells_lost += len(tally.durable.keys() - now.keys())
+    tally.measured_again += sum(now[f] != moment for f, moment in tally.durable.items() if f in now)
+    tally.durable = now
+
+
+def finish(folder: Path, tally: Tally) -> None:
+    """A command told that it was done: every cell has to be there; the next sweep begins."""
+    tally.cells_lost += len(set(tally.undisturbed) - tally.durable.keys())
+    tally.other_identities += len(tally.durable.keys() - set(tally.undisturbed))
+    tally.sweeps += 1
+    tally.durable = {}
+    shutil.move(folder / "log", folder.parent / f"sweep{tally.sweeps}.log")
+    shutil.rmtree(folder)
+
+
+def figures(tally: Tally) -> dict[str, object]:
+    kept = asdict(tally)
+    for name in ("plan", "durable", "undisturbed"):
+        kept.pop(name)
+    return {"cells_of_a_sweep": len(tally.undisturbed), **kept}
+
+
+def report(tally: Tally) -> None:
+    sys.stdout.write(f"{len(tally.plan)} kills to go: {json.dumps(figures(tally))}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
