@@ -1,0 +1,155 @@
+"""`python -m jobs.baseline` and a night's keeping, on a real MLflow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from jobs import baseline
+from jobs.history import History
+from jobs.judge import judge, judged
+from jobs.keeping import Waiting, everything, load, night_entry
+from jobs.message import compose
+from jobs.night import Night
+from pipeline.tracking.ledger import Keeper, LedgerError
+from tests.jobs.nights import MTP, SUITE, quiet
+from tests.jobs.situations import RULE, SITUATIONS
+
+# MLflow's own use of SQLAlchemy.
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+NIGHTS = quiet(5)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working directory with a store that holds five nights, and a suite of its own."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "conf" / "suite").mkdir(parents=True)
+    suite = {
+        "name": "demo",
+        "command": ["+sweep=smoke"],
+        "budget_hours": 1,
+        "tell": [{"kind": "console"}],
+    }
+    (folder / "conf" / "suite" / "demo.yaml").write_text(yaml.safe_dump(suite))
+    keeper = Keeper("smoke", None, folder / "mlruns")
+    for one in NIGHTS:
+        keep(keeper, one)
+    return folder
+
+
+def keep(keeper: Keeper, one: Night) -> None:
+    verdict = judge(History([]), one, RULE)
+    keeper.write(night_entry(one, verdict, compose(SUITE, verdict)))
+
+
+@pytest.fixture
+def here(work: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(work)
+    return work
+
+
+def say(*words: str) -> int:
+    return baseline.main([*words, "--config-dir", "conf"])
+
+
+def test_a_night_comes_back_from_mlflow_as_it_was_kept(here: Path) -> None:
+    history = load(Keeper("smoke", None), "demo", NIGHTS[0].node_class, RULE)
+    assert history.nights == tuple(NIGHTS)
+
+
+def test_nights_of_another_class_of_machine_are_not_loaded(here: Path) -> None:
+    assert load(Keeper("smoke", None), "demo", "dgx_spark: GB10", RULE).nights == ()
+
+
+def test_show_tells_each_cells_level_and_in_how_many_nights(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert say("show", "suite=demo") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "tiny/none/chat/c1: 28.5 tok/s (27.6 to 29.2 in 5 nights)"
+    assert "x baseline" in lines[1]
+    assert "tokens per step" in lines[1]
+
+
+def test_a_decision_is_kept_with_who_and_why_and_shown(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("suite=demo", f"night={NIGHTS[3].id}", "cell=*/mtp-*", "reason=new vLLM")
+    assert say("accept", *words) == 0
+    assert f"level since {NIGHTS[3].id}" in capsys.readouterr().out
+    (decision,) = everything(Keeper("smoke", None), "demo").decisions
+    assert (decision.action, decision.cells, decision.reason) == (
+        "accept",
+        (MTP.label,),
+        "new vLLM",
+    )
+    assert decision.by
+    assert say("reset", "suite=demo", "reason=a mistake") == 0
+    out = capsys.readouterr().out
+    assert "level since" not in out
+    assert "accept" in out
+    assert "reset (all cells): a mistake" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("accept", "suite=demo", "reason=x"), "'accept' needs night="),
+        (("accept", "suite=demo", f"night={NIGHTS[0].id}"), "'accept' needs reason="),
+        (("pin", "suite=demo", "night=20261001T020001", "reason=x"), "did you mean '20261001T02"),
+        (
+            ("pin", "suite=demo", f"night={NIGHTS[0].id}", "cell=tiny/mpt", "reason=x"),
+            "no cell is called",
+        ),
+        (("forget", "suite=demo"), "one verb and a suite are needed"),
+        (("show",), "one verb and a suite are needed"),
+        (("show", "suite=dmeo"), "there is no suite called 'dmeo', did you mean 'demo'?"),
+        (("show", "siute=demo"), "'siute' is not an option, did you mean 'suite'?"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_ends_with_2(
+    words: tuple[str, ...], told: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert say(*words) == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_night_that_mlflow_did_not_take_waits_on_disk(tmp_path: Path, work: Path) -> None:
+    waiting = Waiting(tmp_path / "waiting")
+    before, tonight = SITUATIONS["slower"]()
+    verdict = judge(History(before), tonight, RULE)
+    entry = night_entry(judged(tonight, verdict), verdict, compose(SUITE, verdict))
+    waiting.add(entry._replace(key="elsewhere/1"))
+    with pytest.raises(LedgerError):
+        waiting.deliver(Keeper("smoke", "http://127.0.0.1:1", tmp_path))
+    assert len(list((tmp_path / "waiting").iterdir())) == 1
+    keeper = Keeper("waited", None, work / "mlruns")
+    waiting.deliver(keeper)
+    assert list((tmp_path / "waiting").iterdir()) == []
+    (text,) = keeper.read("night", {"exit_code": "4"}, "verdict.json", 9)
+    assert json.loads(text)["findings"][0]["kind"] == "worse"
+
+
+def test_what_a_later_night_needs_to_know_is_kept_with_the_night(here: Path) -> None:
+    before, tonight = SITUATIONS["slower"]()
+    kept = judged(tonight, judge(History(before), tonight, RULE))
+    again = Night.model_validate_json(kept.model_dump_json())
+    assert again == kept
+    assert again.called
+    assert again.found
+
+
+def test_nothing_is_shown_where_there_is_no_night(
+    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(work)
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    text = (work / "conf" / "suite" / "demo.yaml").read_text().replace("demo", "fresh")
+    (folder / "fresh.yaml").write_text(text)
+    assert baseline.main(["show", "suite=fresh", "--config-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "fresh has no night yet\n"
