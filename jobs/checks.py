@@ -9,7 +9,8 @@ from jobs.history import History
 from jobs.night import Measured, Night
 from jobs.suite import NightRule
 
-_KINDS: dict[str, Kind] = {"FAILED": "failed", "SUSPECT": "suspect"}
+# A drafter that did nothing where none is named.
+_KINDS: dict[str, Kind] = {"FAILED": "failed", "THROTTLED": "failed", "SUSPECT": "suspect"}
 
 
 def statuses(history: History, night: Night) -> Iterator[Finding]:
