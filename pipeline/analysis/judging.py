@@ -73,7 +73,7 @@ def _judge_cells(members: Sequence[Evidence], rule: Rule) -> list[CellFinding]:
 
 
 def _shared(rule: Rule, checks: int) -> Rule:
-    """The rule with its chance of a false alarm divided among the checks of a table (Bonferroni)."""
+    """The rule, its chance of a false alarm divided among the checks of a table (Bonferroni)."""
     alarm = (1 - rule.confidence) / max(1, checks)
     return rule.model_copy(update={"confidence": 1 - alarm})
 
