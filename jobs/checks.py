@@ -9,7 +9,7 @@ from jobs.history import History
 from jobs.night import Measured, Night
 from jobs.suite import NightRule
 
-# A drafter that did nothing where none is named.
+# Every other status is a drafter that did nothing.
 _KINDS: dict[str, Kind] = {"FAILED": "failed", "THROTTLED": "failed", "SUSPECT": "suspect"}
 
 

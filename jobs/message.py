@@ -159,7 +159,7 @@ def _footer(suite: Suite, verdict: NightVerdict) -> Iterator[str]:
         yield f"Exit code {code}."
     if verdict.of("better", "worse", "drift", "outputs", "missing") or verdict.lost:
         yield (
-            "If this is on purpose: `python -m jobs.baseline accept"
+            "To accept this as the new level: `python -m jobs.baseline accept"
             f" suite={suite.name} night={verdict.night} reason=WHY`"
         )
 

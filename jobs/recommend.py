@@ -55,8 +55,8 @@ class _Choice:
         self._nights = (*history.nights, night)
         self._spread, self._rule = spread, rule
         self._usable = {setting(c.at): c for c in cells if _usable(c, rule)}
-        # A cell that failed, or that the budget left out, says nothing against itself.
-        self._untried = {setting(c.at) for c in cells if c.status == "FAILED"}
+        # What failed, or was left out for the budget, says nothing against itself.
+        self._untried = {setting(c.at) for c in cells if c.status in ("FAILED", "THROTTLED")}
         self._measured = {setting(c.at) for c in cells}
         self._untried |= {setting(one.at) for one in night.left_out}
 
