@@ -69,12 +69,13 @@ def _all_points(record: CellRecord) -> Iterator[Point]:
 
 def _host_points(summary: TelemetrySummary) -> Iterator[Point]:
     """What the host did while a cell was measured; what it does not tell is absent."""
-    found = {
+    clock = summary.sm_clock_mhz
+    found: dict[str, float | None] = {
         "host/power_w_mean": summary.power_w,
         "host/energy_j": summary.energy_j,
         "host/temperature_max_c": summary.temperature_max_c,
         "host/memory_available_min_bytes": summary.memory_available_min_bytes,
-        "host/sm_clock_median_mhz": summary.sm_clock_mhz and summary.sm_clock_mhz.median,
+        "host/sm_clock_median_mhz": clock.median if clock is not None else None,
         **{f"host/throttle_s_{why}": s for why, s in (summary.throttle_s or {}).items()},
     }
     yield from (Point(name, value) for name, value in found.items() if value is not None)
