@@ -61,7 +61,7 @@ class NightRule(Record):
     min_nights: PositiveInt = 3
     drift_nights: PositiveInt = 28
     drift_effect: Share = 0.01
-    drift_confidence: Share = 0.98
+    drift_confidence: Share = 0.99
     floor_length: float = Field(default=1.0, ge=1)
     outputs: Share = 0.05
 
