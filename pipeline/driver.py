@@ -170,6 +170,7 @@ class Driver:
     def _take(self, work: Assignments, job: GroupJob, event: Event, shown: Progress) -> None:
         if isinstance(event, GroupStarting):
             self._since[job.place] = time.monotonic()
+            shown.add(0, int(job.attempt > 1))
             shown.starting(_shown(job), event.node)
             # What MLflow has to be told takes seconds, which the engine start hides.
             self._track()

@@ -24,17 +24,17 @@ import psutil
 
 # In the environment of every process of an engine: the id of the worker that started it.
 MARK = "SPEC_DECODE_PIPELINE_ENGINE"
-# In that of every process of a Ray that a driver started: the driver, by id and time of start.
+# In that of every process of a Ray that a driver started: the driver, by id and moment of start.
 SWEEP_MARK = "SPEC_DECODE_PIPELINE_SWEEP"
-# How a worker's temporary folder begins; its id follows.
+# How a worker's temporary folder begins; its mark follows.
 _FOLDER = "spec-decode-"
 _POLITE_S, _END_S, _GRACE_S = 2.0, 5.0, 2.0
 _SHARED = Path("/dev/shm")
 
 
-def mark_of(process: psutil.Process) -> str:
-    """How a driver is named in the mark of what it starts."""
-    return f"{process.pid}:{process.create_time():.2f}"
+def mark_of(pid: int) -> str:
+    """A process by id and moment of start, since ids are given again."""
+    return f"{pid}.{_started(pid)}"
 
 
 def orphans() -> list[psutil.Process]:
@@ -68,22 +68,21 @@ def clear() -> tuple[str, ...]:
     """End what serves nobody on this machine, and remove what killed workers left on its disk."""
     names = end(orphans())
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
-        pid = folder.name.removeprefix(_FOLDER).partition("-")[0]
-        with contextlib.suppress(OSError):
-            if pid.isdigit() and not _alive(int(pid), folder.stat().st_ctime):
-                shutil.rmtree(folder)
+        owner = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        if not _lives(owner):
+            shutil.rmtree(folder, ignore_errors=True)
     return names
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder for this process, which the next run removes if this process is killed."""
-    return tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-")
+    return tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{mark_of(os.getpid())}-")
 
 
 @contextlib.contextmanager
 def guarded() -> Iterator[str]:
     """Mark what this process starts, and have it ended when this process goes without a word."""
-    owner = mark_of(psutil.Process())
+    owner = mark_of(os.getpid())
     command = [sys.executable, "-m", "pipeline.execution.leftovers", owner]
     guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     assert guard.stdin is not None
@@ -120,22 +119,30 @@ def _marked() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
 
 
 def _serves_nobody(process: psutil.Process, env: dict[str, str]) -> bool:
-    pid, _, started = env.get(SWEEP_MARK, "").partition(":")
-    if pid and not _alive(int(pid), float(started) + 0.1):
+    if (driver := env.get(SWEEP_MARK)) is not None and not _lives(driver):
         return True
-    worker = env.get(MARK)
-    return worker is not None and not _alive(int(worker), process.create_time())
-
-
-def _alive(pid: int, started_before: float) -> bool:
-    """Whether a process lives that began by then; a later one was given the same number."""
-    try:
-        process = psutil.Process(pid)
-        return process.create_time() <= started_before and (
-            process.status() != psutil.STATUS_ZOMBIE
-        )
-    except psutil.Error:
+    worker = env.get(MARK, "")
+    if not worker.isdigit():
         return False
+    began, own = _started(int(worker)), _started(process.pid)
+    # An owner that began later was only given the number of the real one.
+    return own is not None and (began is None or began > own)
+
+
+def _lives(mark: str) -> bool:
+    """Whether the very process that a mark names still runs; a mark of another kind is let be."""
+    pid, _, began = mark.partition(".")
+    return not (pid.isdigit() and began.isdigit()) or str(_started(int(pid))) == began
+
+
+def _started(pid: int) -> int | None:
+    """When a process began, in ticks since the machine did, so that no clock that is set can make
+    one process look like another; None for one that has ended."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state == "Z" else int(fields[18])
 
 
 def _named(process: psutil.Process) -> str:

@@ -237,7 +237,7 @@ class Cluster:
 
     def _end(self) -> None:
         ray.shutdown()
-        leftovers.end(leftovers.marked_by(leftovers.mark_of(psutil.Process())))
+        leftovers.end(leftovers.marked_by(leftovers.mark_of(os.getpid())))
 
 
 @contextmanager

@@ -64,9 +64,9 @@ def test_an_engine_whose_worker_is_gone_is_found_and_one_whose_worker_lives_is_n
 def test_what_a_killed_driver_started_is_found_even_when_its_number_was_given_away(
     start: Start,
 ) -> None:
-    me = psutil.Process()
-    an_earlier_one = f"{me.pid}:{me.create_time() - 1000:.2f}"
-    left, at_work = start(**{SWEEP_MARK: an_earlier_one}), start(**{SWEEP_MARK: mark_of(me)})
+    me = mark_of(os.getpid())
+    pid, _, began = me.partition(".")
+    left, at_work = start(**{SWEEP_MARK: f"{pid}.{int(began) - 1}"}), start(**{SWEEP_MARK: me})
     assert found(left, at_work) == [True, False]
 
 
@@ -102,7 +102,7 @@ def test_what_a_driver_started_goes_with_it_killed_or_not(start: Start, killed: 
     driver = start(sys.executable, "-c", GUARDED, "60" if killed else "0")
     assert driver.stdout is not None
     child = psutil.Process(int(driver.stdout.readline()))
-    owner = mark_of(psutil.Process(driver.pid)) if killed else ""
+    owner = mark_of(driver.pid) if killed else ""
     if killed:
         driver.kill()
     driver.wait(15)
@@ -129,7 +129,7 @@ def test_folders_of_killed_workers_are_removed_and_others_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / f"spec-decode-{gone()}-abc").mkdir()
+    (tmp_path / f"spec-decode-{gone()}.123-abc").mkdir()
     (tmp_path / "spec-decode-another-program").mkdir()
     with leftovers.temporary_folder() as own:
         leftovers.clear()
