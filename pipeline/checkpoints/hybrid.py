@@ -87,6 +87,9 @@ def plan_hybrid(int4: Path, fp8: Path, prefix: str) -> Hybrid:
         built.append(_shard(file, header, pieces))
     if not placed:
         raise NoMatchError(place(fp8), "no dense tensor has the name of one in the INT4 shards")
+    taken = (p.tensor for shard in built for p in shard.pieces if p.source.parent == fp8)
+    if not any(tensor.dtype.startswith("F8") for tensor in taken):
+        raise NoMatchError(place(fp8), "none of the tensors to be taken from it is FP8")
     tensors = {piece.name: (shard.name, piece.tensor) for shard in built for piece in shard.pieces}
     tensors |= _from_extras(index, extras, prefix)
     scales = [name for name in placed if name not in known]

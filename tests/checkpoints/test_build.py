@@ -235,3 +235,11 @@ def write_big(path: Path, tensors: dict[str, Spec]) -> None:
     path.write_bytes(head)
     with path.open("r+b") as file:
         file.truncate(len(head) + size_of(tensors.values()))
+
+
+def test_a_checkpoint_without_any_fp8_is_not_taken_for_the_fp8_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    int4, _ = pair(tmp_path)
+    assert build(int4, int4, tmp_path / "out") == EXIT_BAD_CONFIG
+    assert "none of the tensors to be taken from it is FP8" in capsys.readouterr().err
