@@ -20,6 +20,9 @@ from pipeline.spec import Resources
 Measure = Callable[[GroupJob], Iterator[Event]]
 # How long a sweep without a node that could go on waits for one to join.
 _PATIENCE_S = 60.0
+# How long a node that lost a worker is kept out of it: a node that dies shows first by that, and
+# the cluster is sure of it only after its health checks have failed.
+_SUSPECT_S = 30.0
 
 
 class Node(NamedTuple):
@@ -105,6 +108,7 @@ class Runner:
         self._cluster, self._dispatch = cluster, dispatch
         self._make_job, self._emit, self._measure = make_job, emit, measure
         self._nodes: dict[str, Node] = {}
+        self._suspects: dict[str, float] = {}
         self._streams: dict[Any, _Running] = {}
         self._earlier: dict[tuple[str, str], Failure] = {}
 
@@ -140,6 +144,8 @@ class Runner:
             self._left(self._nodes, "RAYLET_LOST", "Ray's own processes on this machine ended")
             self._cluster.restart()
             now = self._cluster.nodes()
+        clock = time.monotonic()
+        now = {name: node for name, node in now.items() if self._suspects.get(name, 0.0) <= clock}
         gone = [name for name, node in self._nodes.items() if now.get(name) != node]
         self._left(gone, "NODE_LOST", "the node left the cluster")
         for name in now.keys() - self._nodes.keys():
@@ -168,6 +174,9 @@ class Runner:
             try:
                 event = self._cluster.event(stream)
             except Lost as error:
+                if not self._cluster.local:
+                    places = self._streams[stream].assignment.place
+                    self._suspects |= dict.fromkeys(places, time.monotonic() + _SUSPECT_S)
                 self._lose(stream, error.kind, str(error))
                 continue
             if event is None:

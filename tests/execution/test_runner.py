@@ -96,11 +96,20 @@ def test_a_mistake_is_told_at_once_and_the_other_cells_are_measured() -> None:
 
 
 def test_a_worker_that_is_lost_is_replaced_and_delivers_what_was_missing() -> None:
-    cluster = SimulatedCluster("n0", script=quiet)
+    cluster = SimulatedCluster("n0", local=True, script=quiet)
     cluster.loses = lambda job: job.attempt == 1
     events = carried_out(cluster, [group("a", "ngram", 2)])
     assert [e.record.failure.kind for e in events if isinstance(e, CellLost) and e.record.failure]
     assert [(r.status, r.attempt) for r in records(events)] == [("OK", 2), ("OK", 2)]
+
+
+def test_a_node_that_lost_a_worker_is_kept_out_of_it_for_a_while() -> None:
+    cluster = SimulatedCluster("n0", "n1", script=quiet)
+    cluster.loses = lambda job: job.place == "n0"
+    told = records(carried_out(cluster, grid({"a": 1}, 3)))
+    assert {r.status for r in told} == {"OK"}
+    assert {r.node for r in told} == {"n1"}
+    assert [job.place for job in cluster.jobs].count("n0") == 1
 
 
 def test_a_node_that_is_lost_gives_its_group_to_one_that_is_left() -> None:
