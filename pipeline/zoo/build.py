@@ -33,8 +33,10 @@ TEXT_SHARE = 0.4
 DRAFT_VOCABULARY = 16_384
 HELD_OUT = 20
 """One sample in this many is kept from training."""
-ROUND_SIZE = 256
-"""Most prompts of a corpus round: two minutes of two cores, which is what a kill can cost."""
+FIRST_ROUND, FEWEST, MOST = 64, 8, 512
+"""Prompts of the first corpus round, and of any."""
+ROUND_S = 120.0
+"""About how long a later round takes on this machine: what a kill can cost."""
 CHECKPOINT_S = 30.0
 BYTES_PER_SECOND, CHECKPOINT_BYTES = 4_000_000, 200_000_000
 """Most of the disk that writing text fills (some 850 tokens' states a second), and that the heads'
@@ -77,9 +79,16 @@ class Clock:
         temporary.replace(self._path)
 
 
-def write_corpus(
-    work: Path, target_folder: Path, budget_s: float, round_size: int, seed: int, tell: Tell
-) -> None:
+def round_size(work: Path, spent_s: float, budget_s: float) -> int:
+    """Prompts of the next round, by the pace of the rounds in `work` and the time that is left."""
+    written = sum(len(corpus.texts_of(path)) for path in work.glob("round-*.jsonl"))
+    if not written:
+        return max(FEWEST, min(FIRST_ROUND, int(budget_s)))
+    seconds = min(ROUND_S, budget_s - spent_s)
+    return max(FEWEST, min(MOST, int(written / spent_s * seconds)))
+
+
+def write_corpus(work: Path, target_folder: Path, budget_s: float, seed: int, tell: Tell) -> None:
     """Write corpus rounds into `work` until `budget_s` seconds have been spent on them in all."""
     from transformers import AutoTokenizer
 
@@ -89,7 +98,6 @@ def write_corpus(
         return
     tokenizer = AutoTokenizer.from_pretrained(target_folder)
     target = Target.load(target_folder)
-    slots = min(96, round_size)
     while not number or clock.spent.get("text", 0.0) < budget_s:
         clock.start("text")
 
@@ -97,8 +105,9 @@ def write_corpus(
             # Counted while it runs: a build that is killed again and again must not take longer.
             tell("writing text", min(1.0, clock.tick() / budget_s))
 
-        writer = Writer(target, slots, seed=seed * 10_000 + number, keep=AUX_LAYERS)
-        corpus.write_round(work, number, round_size, writer, tokenizer, tick)
+        size = round_size(work, clock.spent.get("text", 0.0), budget_s)
+        writer = Writer(target, min(96, size), seed=seed * 10_000 + number, keep=AUX_LAYERS)
+        corpus.write_round(work, number, size, writer, tokenizer, tick)
         clock.tick(force=True)
         number += 1
 
@@ -216,9 +225,8 @@ def build(
     text_s = TEXT_SHARE * budget_s
     held = sum(path.stat().st_size for path in work.iterdir())
     require_space(work, max(0, int(text_s * BYTES_PER_SECOND) + CHECKPOINT_BYTES - held))
-    size = max(8, min(ROUND_SIZE, int(text_s)))
     write_corpus(
-        work, target_folder, text_s, size, seed, lambda what, share: tell(what, TEXT_SHARE * share)
+        work, target_folder, text_s, seed, lambda what, share: tell(what, TEXT_SHARE * share)
     )
     parts, weights = read_parts(work), load_target(target_folder)
     each = (1 - TEXT_SHARE) / len(CLASSES)

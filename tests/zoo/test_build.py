@@ -46,6 +46,18 @@ def test_text_written_before_the_kill_is_kept(work: Path) -> None:
     assert str(first.stat().st_mtime_ns) == (work / "written").read_text()
 
 
+def test_a_round_is_as_large_as_the_machine_is_fast(tmp_path: Path) -> None:
+    assert build.round_size(tmp_path, 0.0, 480.0) == 64
+    assert build.round_size(tmp_path, 0.0, 1.2) == 8
+    row = '{"text": "a"}\n'
+    (tmp_path / "round-0000.jsonl").write_text(60 * row)
+
+    assert build.round_size(tmp_path, 30.0, 480.0) == 240  # 2 prompts a second for two minutes
+    assert build.round_size(tmp_path, 300.0, 480.0) == 24
+    assert build.round_size(tmp_path, 30.0, 40.0) == 20  # the time that is left
+    assert build.round_size(tmp_path, 0.5, 480.0) == 512
+
+
 def test_every_head_is_trained_and_copied_out(work: Path) -> None:
     for method in ("eagle3", "mtp", "dflash"):
         tensors = load_file(work.parent / "heads" / f"{method}.safetensors")
