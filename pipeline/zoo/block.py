@@ -17,6 +17,10 @@ from pipeline.zoo.lm import HEAD_DIM, HIDDEN
 from pipeline.zoo.windows import Window
 
 
+DEPTH = 2
+"""Layers of a block: the second gained more at the first position than a longer training of one."""
+
+
 class BlockLayer(nn.Module):
     """One Qwen3 layer of DFlash."""
 
@@ -30,7 +34,7 @@ class BlockLayer(nn.Module):
 class Dflash(Head):
     """DFlash: a whole block in one pass."""
 
-    def __init__(self, embedding: Tensor, scale: Tensor, layers: int = 1) -> None:
+    def __init__(self, embedding: Tensor, scale: Tensor, layers: int = DEPTH) -> None:
         super().__init__(embedding)
         self.scale = scale
         self.fc = nn.Linear(HIDDEN * len(AUX_LAYERS), HIDDEN, bias=False)
