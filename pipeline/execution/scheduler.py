@@ -121,7 +121,8 @@ class Cluster:
                 if last or "timed out during startup" not in str(error):
                     raise ClusterError(self._target.address, error) from error
                 self._end()
-        below = psutil.Process().children(recursive=True)
+        # A cluster that is only joined may well have nodes below this process, and may lose them.
+        below = psutil.Process().children(recursive=True) if self.local else []
         self._processes = [p for p in below if p.name() in ("raylet", "gcs_server")]
 
     def nodes(self) -> dict[str, Node]:
