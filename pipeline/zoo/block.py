@@ -16,7 +16,6 @@ from pipeline.zoo.layers import Attention, Mlp, Norm, layer_tensors
 from pipeline.zoo.lm import HEAD_DIM, HIDDEN
 from pipeline.zoo.windows import Window
 
-
 DEPTH = 2
 """Layers of a block: the second gained more at the first position than a longer training of one."""
 

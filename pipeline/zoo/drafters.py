@@ -19,7 +19,7 @@ from pipeline.zoo.storage import sha256_of
 from pipeline.zoo.target import CONFIG, write_json
 
 WEIGHTS = Path(__file__).parent / "weights"
-LAYOUT = "2"
+LAYOUT = "3"
 """Version of the assembled layout; part of every drafter's digest."""
 AUX_LAYERS = (2, 15, 27, 30)
 """Decoder layers whose incoming residual stream the EAGLE3 and DFlash heads read (30: the last
@@ -110,8 +110,9 @@ def drafter_config(method: str, tensors: dict[str, Any]) -> dict[str, Any]:
         return {
             **CONFIG,
             "architectures": ["MiMoForCausalLM"],
-            # vLLM reads the layout from the architecture; `mimo` itself is no registered type.
-            "model_type": "qwen2",
+            # vLLM reads the layout from the architecture; `mimo` itself is no registered type. Of
+            # `qwen2`, transformers would split text in Qwen2's way, whatever tokenizer.json says.
+            "model_type": "llama",
             "num_nextn_predict_layers": 1,
             "attention_bias": True,
             "use_sliding_window": False,

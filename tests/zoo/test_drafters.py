@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
 
 from pipeline.zoo import catalogue, drafters
 from pipeline.zoo.block import DEPTH
@@ -99,6 +100,19 @@ def test_the_mtp_twin_is_the_target_with_a_layer_beside_it(
     }
     assert json.loads((folder / "config.json").read_text())["architectures"] == ["MiMoForCausalLM"]
     assert (folder / "tokenizer.json").exists()
+
+
+@pytest.mark.parametrize("method", ["mtp", "eagle3", "dflash"])
+def test_a_drafter_reads_text_as_the_target_does(
+    method: str, embedding: torch.Tensor, tmp_path: Path, target_folder: Path
+) -> None:
+    folder = assembled(method, embedding, tmp_path, target_folder)
+    # Blank lines, digits and contractions are where the families of tokenizers differ.
+    text = 'Read this.\n\n"Hello", she said:\n\n  we\'ll pay 1234 for 5.'
+
+    ours, theirs = (AutoTokenizer.from_pretrained(f) for f in (folder, target_folder))
+
+    assert ours.encode(text) == theirs.encode(text)
 
 
 def test_all_heads_together_are_small_enough_to_ship() -> None:
