@@ -171,7 +171,7 @@ def _plan_lines(
     counts = ", ".join(f"{name} ({n})" for name, n in prompts.items())
     yield f"prompts: {counts}; requests at once: {_concurrencies(cell.at for cell in plan.cells)}"
     if plan.search == "choose_k":
-        yield "of each method the largest K comes first, then those predicted fastest, at most all"
+        yield "of each method the largest K comes first, then one or two that it predicts fastest"
     for point in plan.pruned:
         k = f" K={point.k}" if point.k else ""
         yield f"left out: {point.model} {point.method}{k}: {point.reason}"

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from pipeline.errors import InputError
+from pipeline.methods import BASELINE
 from pipeline.mistakes import (
     A_MAPPING,
     BadValueError,
@@ -34,6 +35,18 @@ T = TypeVar("T")
 Section = Mapping[str, Any]
 
 _METHOD: TypeAdapter[MethodSpec] = TypeAdapter(MethodSpec)
+
+
+class NoBaselineError(InputError):
+    """A search over K without what its predictions are relative to."""
+
+    def __init__(self, methods: tuple[str, ...]) -> None:
+        super().__init__(
+            f"search choose_k compares step times with plain decoding's, which is not among"
+            f" {', '.join(methods)}",
+            where="sweep.axes.method",
+            remedy=f"add none to it: method=[none,{','.join(methods)}]",
+        )
 
 
 class OptionNameError(InputError):
@@ -95,19 +108,23 @@ def parse_sweep(
     Raises:
         UnknownKeyError, MissingKeyError, BadValueError: the first thing that does not fit, with
             the path of its key.
+        NoBaselineError: a search without plain decoding.
     """
     known = [*_Root.model_fields, *sections]
     for key in root:
         if key not in known:
             raise UnknownKeyError("", key, known)
     parsed = _parse(TypeAdapter(_Root), {**root, "sweep": {**root["sweep"], "axes": axes}}, "")
+    methods = _parse_options(_METHOD, sections, "method")
+    if parsed.sweep.search == "choose_k" and all(one.kind != BASELINE for one in methods):
+        raise NoBaselineError(tuple(one.name for one in methods))
     return SweepConfig(
         name=parsed.sweep.name,
         question=parsed.sweep.question,
         search=parsed.sweep.search,
         axes=axes,
         models=_parse_options(TypeAdapter(ModelSpec), sections, "model"),
-        methods=_parse_options(_METHOD, sections, "method"),
+        methods=methods,
         datasets=_parse_options(TypeAdapter(DatasetSpec), sections, "dataset"),
         platform=parsed.platform,
         measure=parsed.measure,

@@ -99,6 +99,12 @@ def jsonl(name: str, content: str | bytes, *words: str) -> Case:
 
 
 CASES = (
+    # --- a search without what it measures against
+    Case(
+        "a search over K without plain decoding",
+        ("+sweep=choose_k", "model=smollm2-135m", "method=mtp", "dataset=chat"),
+        ("sweep.axes.method", "plain decoding", "method=[none,mtp]"),
+    ),
     # --- unknown keys, at every level, with the nearest known one
     small("an unknown key at the root", "dry_rum=true", "dry_rum", "dry_run"),
     small("a misspelt group", "modle=smollm2-135m", "modle", "did you mean 'model'"),

@@ -2,8 +2,9 @@
 
 The largest K is measured first: how far its drafts hold tells what every shorter draft would have
 given, and its step time beside the baseline's gives a first cost line. Then the K predicted fastest
-is measured, which gives the line its second point; and so on, until the two predicted fastest are
-both measured. What is recommended was measured.
+is measured, which gives the line its second point, and then, if it is another, the one that is
+predicted best of the rest. There it ends: what is nearly as fast would change places with every
+measurement, until nothing was saved. What is recommended was measured.
 
 Step times are relative to the baseline measured beside each cell, so that runs at different times
 of a drifting machine fit one line.
@@ -34,6 +35,8 @@ from pipeline.plan import Plan
 from pipeline.records import PromptCost
 from pipeline.spec import Record
 
+# How many K are measured beyond the largest.
+MOST = 2
 PLAIN = MeasuredK(k=0, value=1.0, low=1.0, high=1.0)
 
 
@@ -68,6 +71,8 @@ def next_k(grid: Sequence[int], evidence: Sequence[Evidence]) -> int | None:
     tried = {one.record.at.k for one in evidence}
     if max(grid) not in tried:
         return max(grid)
+    if len(tried) > MOST:
+        return None
     forecast = forecast_of(max(grid), evidence)
     if forecast is None:
         return None

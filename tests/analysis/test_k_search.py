@@ -99,7 +99,7 @@ def test_a_search_measures_the_fastest_k_of_the_grid_and_at_most_two_beside_the_
     best = max(speedup(k, alpha, per_token) for k in grid)
     assert measured[0] == largest
     assert max(speedup(k, alpha, per_token) for k in measured) == pytest.approx(best, rel=0.01)
-    assert len(measured) == len(set(measured)) <= 4
+    assert len(measured) == len(set(measured)) <= 3
 
 
 def test_a_k_that_was_not_asked_for_is_never_measured() -> None:
