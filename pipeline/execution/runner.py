@@ -18,12 +18,12 @@ from pipeline.records import Failure
 from pipeline.spec import Resources
 
 Measure = Callable[[GroupJob], Iterator[Event]]
-# How long a sweep without a node that could go on waits for one to join.
-_PATIENCE_S = 60.0
 # How long a node that lost a worker is kept out of it: a node that dies shows first by that, and
 # the cluster is sure of it only after its health checks have failed, by Ray's defaults five of up
 # to 13 s each.
 _SUSPECT_S = 90.0
+# How long a sweep without a node that could go on waits for one to join, or to be trusted again.
+_PATIENCE_S = _SUSPECT_S + 60.0
 
 
 class Node(NamedTuple):

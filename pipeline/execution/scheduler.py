@@ -58,10 +58,14 @@ class ClusterError(InfrastructureError):
 
     def __init__(self, address: str | None, error: Exception) -> None:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        remedy = "start one with 'ray start --head', or leave ray.address null to have one here"
+        if "auth" in f"{error.__cause__}".lower():
+            remedy = "it asks for a token: set RAY_AUTH_MODE=token, and where the token is not in"
+            remedy += " this home, RAY_AUTH_TOKEN_PATH to its file"
         super().__init__(
             f"no Ray cluster ({first[:200]})",
             where=f"ray.address {address}" if address else "ray",
-            remedy="start one with 'ray start --head', or leave ray.address null to have one here",
+            remedy=remedy,
         )
 
 

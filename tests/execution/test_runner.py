@@ -112,6 +112,17 @@ def test_a_node_that_lost_a_worker_is_kept_out_of_it_for_a_while() -> None:
     assert [job.place for job in cluster.jobs].count("n0") == 1
 
 
+def test_the_only_node_is_waited_for_and_used_again_when_it_lost_a_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert runner._PATIENCE_S > runner._SUSPECT_S
+    monkeypatch.setattr(runner, "_SUSPECT_S", 0.5)
+    cluster = SimulatedCluster("n0", script=quiet)
+    cluster.loses = lambda job: job.attempt == 1
+    told = records(carried_out(cluster, [group("a", "ngram", 2)]))
+    assert [(r.status, r.attempt) for r in told] == [("OK", 2), ("OK", 2)]
+
+
 def test_a_node_that_is_lost_gives_its_group_to_one_that_is_left() -> None:
     cluster = SimulatedCluster("n0", "n1", script=once(lambda c: c.alive.pop("n0")))
     told = records(carried_out(cluster, grid({"a": 1}, 2)))

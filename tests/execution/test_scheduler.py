@@ -34,6 +34,14 @@ def test_an_address_where_nothing_listens_is_told_within_seconds(
     assert caught.value.exit_code == EXIT_NO_INFRASTRUCTURE
 
 
+def test_a_cluster_that_asks_for_a_token_is_told_from_one_that_is_not_there() -> None:
+    error = ConnectionError("Failed to connect to Ray cluster at spark0:6379")
+    error.__cause__ = RuntimeError("InvalidAuthToken: Authentication token is missing")
+    told = str(ClusterError("spark0:6379", error))
+    assert "RAY_AUTH_MODE=token" in told
+    assert "ray start" not in told
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_group_that_fits_on_no_node_is_refused_before_anything_runs(
     sweep: SweepConfig,
