@@ -71,7 +71,7 @@ def kinds_table(advice: Sequence[Advice]) -> Table:
             (
                 Entry(text=one.dataset or "all kinds"),
                 Entry(text=_use(one)),
-                Entry(text=_ratio(one.use or one.nearest) or NOTHING),
+                Entry(text=_ratio(one.use) or _nearest(one.nearest) or NOTHING),
                 Entry(text=", ".join(other.setting for other in one.tied) or NOTHING),
                 Entry(text="; ".join(map(avoided, one.avoid)) or NOTHING),
             )
@@ -144,6 +144,11 @@ def _use(advice: Advice) -> str:
 def _ratio(one: Advised | None) -> str:
     found = one.comparison.estimate if one else None
     return span(found) if found else ""
+
+
+def _nearest(one: Advised | None) -> str:
+    """What came nearest where plain decoding stays, so that its ratio is not taken for that."""
+    return f"nearest: {one.setting}, {_ratio(one)}" if one else ""
 
 
 def _environment(*, escape: bool) -> Environment:

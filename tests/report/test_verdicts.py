@@ -56,6 +56,20 @@ def test_a_report_says_the_verdict_with_its_evidence(word: str, tmp_path: Path) 
     assert (outputs.folder / "report.md").read_text() == report.markdown
 
 
+def test_where_plain_decoding_stays_the_ratio_is_told_to_be_the_nearest_ones(
+    tmp_path: Path,
+) -> None:
+    method = Method("eagle3", 1, {"chat": 0.25, "code": 0.25}, 1.24)
+    made = [
+        cell(at(one.name, one.k, dataset), one, prompts=20)
+        for dataset in ("chat", "code")
+        for one in (Method("none", 0), method)
+    ]
+    outputs = Outputs(tmp_path, "composed")
+    said = write_report(outputs, write(outputs, made)).markdown
+    assert "| chat | plain decoding | nearest: eagle3 K=1, 1.0" in said
+
+
 def test_a_bracket_that_held_still_is_told_with_its_drift(tmp_path: Path) -> None:
     outputs = Outputs(tmp_path, "composed")
     report = write_report(outputs, write(outputs, bracket(1.01)))
