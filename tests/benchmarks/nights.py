@@ -37,8 +37,8 @@ PROMPTS = ROOT / "pipeline" / "data" / "prompts" / "echo.jsonl"
 TARGET, DRAFTER = zoo.TARGET, f"{zoo.TARGET}-eagle3"
 LEARN, QUIET = 2, 3
 COMMAND = (
-    "+sweep=nightly_cpu model=mine method=[none,ngram,eagle3] dataset=[own]"
-    " sweep.axes.k={ngram:[4],eagle3:[1]} measure.max_tokens=24"
+    "+sweep=nightly_cpu model=mine method=[none,eagle3] dataset=[own]"
+    " sweep.axes.k={eagle3:[1]} measure.max_tokens=24"
 )
 
 
@@ -165,7 +165,7 @@ def provoked(work: Path) -> dict[str, Callable[[], RealNight]]:
         edit(work)
         return run(work, name, expected)
 
-    k = "sweep.axes.k={ngram:[5],eagle3:[1]}"
+    k = "sweep.axes.k={eagle3:[2]}"
     return {
         "half the CPU": lambda: run(work, "half the CPU", 4, half=True),
         "random drafter": partial(after, replace_drafter, "random drafter", 4),

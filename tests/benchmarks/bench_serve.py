@@ -1,0 +1,232 @@
+"""Our figures beside those of vLLM's own `bench serve`: `python -m tests.benchmarks.bench_serve`
+
+One cell is measured by the pipeline's engine with its core in a process of its own, as a server has
+it; `vllm serve`, started by the command that the cell's record gives, is then asked for the same
+prompts by `vllm bench serve`. Both engines stay loaded and take turns, several rounds, so that a
+drifting machine falls on both. Kept are ratios of ours to vLLM's, from one run: throughput (the
+median over rounds of the ratio of a round), acceptance length, and acceptance by position.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from transformers import AutoTokenizer
+
+from pipeline.analysis.metrics import summarise
+from pipeline.config import read_command_line
+from pipeline.execution.engine_process import EngineProcess, engine_environment
+from pipeline.execution.events import TokeniseJob
+from pipeline.execution.messages import PassJob, PromptJob
+from pipeline.execution.tokenise import tokenise
+from pipeline.execution.worker import on_this_node
+from pipeline.plan import EngineConfig, make_plan
+from pipeline.prompts import load_prompts
+from pipeline.records import PassRecord
+from pipeline.serve import serve_command
+from pipeline.sources import identity
+from pipeline.spec import Sampling
+
+RESULT = Path(__file__).parent / "results" / "bench_serve.json"
+ROUNDS = 4
+OUTPUT_TOKENS = 48
+METHOD, K = "mtp", 2
+READY_S = 600
+
+
+def main() -> None:
+    config, prompts = planned()
+    with tempfile.TemporaryDirectory() as folder:
+        asked = write_prompts(Path(folder) / "prompts.jsonl", config, prompts)
+        engine = EngineProcess(config, Path(folder) / "engine.log")
+        try:
+            with server(config, engine, Path(folder)) as port:
+                passes, told = rounds(engine, prompts, config, asked, port)
+        finally:
+            engine.stop()
+    result = json.dumps(compared(passes, told), indent=1) + "\n"
+    RESULT.write_text(result)
+    sys.stdout.write(result)
+
+
+def planned() -> tuple[EngineConfig, tuple[PromptJob, ...]]:
+    sweep = read_command_line(
+        [
+            "+sweep=smoke",
+            f"method={METHOD}",
+            f"sweep.axes.k=[{K}]",
+            "dataset=json",
+            f"measure.max_tokens={OUTPUT_TOKENS}",
+        ],
+        lambda: "cpu",
+    )
+    assert sweep is not None
+    sets = {d.name: load_prompts(d, sweep.measure.max_tokens) for d in sweep.datasets}
+    (group,) = make_plan(sweep, sets, identity).groups
+    tokens = tokenise(
+        TokeniseJob(model=sweep.models[0], prompt_sets=tuple(sets.values()), measure=sweep.measure)
+    )
+    engine = on_this_node(group.engine).model_copy(update={"engine_core": "own_process"})
+    return engine, tokens.datasets["json"]
+
+
+def write_prompts(path: Path, config: EngineConfig, prompts: tuple[PromptJob, ...]) -> Path:
+    """The prompts as text; they are checked to give the same tokens again."""
+    tokenizer = AutoTokenizer.from_pretrained(config.checkpoint)
+    texts = [tokenizer.decode(prompt.token_ids) for prompt in prompts]
+    assert [tuple(tokenizer.encode(t)) for t in texts] == [p.token_ids for p in prompts]
+    path.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
+    return path
+
+
+def rounds(
+    engine: EngineProcess,
+    prompts: tuple[PromptJob, ...],
+    config: EngineConfig,
+    asked: Path,
+    port: int,
+) -> tuple[list[PassRecord], list[dict[str, float | list[float]]]]:
+    """Turns of ours and theirs; a first of each warms up and is left out."""
+    passes, told = [], []
+    for repeat in range(ROUNDS + 1):
+        job = PassJob(repeat=repeat, prompts=prompts, concurrency=1, sampling=Sampling())
+        passes.append(engine.run(job))
+        told.append(bench(config, asked, len(prompts), port))
+        sys.stderr.write(f"round {repeat}: {told[-1]['output_throughput']}\n")
+    return passes[1:], told[1:]
+
+
+@contextmanager
+def server(config: EngineConfig, engine: EngineProcess, folder: Path) -> Iterator[int]:
+    """`vllm serve` on a free port of the loopback."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    command = f"{serve_command(config, engine.preloaded)} --host 127.0.0.1 --port {port}"
+    words = shlex.split(command)
+    arguments = words[words.index("vllm") + 1 :]
+    with (folder / "server.log").open("ab") as log:
+        process = subprocess.Popen(
+            [*vllm(), *arguments],
+            env=environment(config, engine, folder),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        wait_until_ready(process, port)
+        yield port
+    finally:
+        os.killpg(process.pid, 15)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+
+
+def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2):
+                return
+        except OSError:
+            time.sleep(1)
+    raise SystemExit("the server did not get ready")
+
+
+def bench(
+    config: EngineConfig, asked: Path, number: int, port: int
+) -> dict[str, float | list[float]]:
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        options = {
+            "backend": "openai",
+            "base-url": f"http://127.0.0.1:{port}",
+            "endpoint": "/v1/completions",
+            "model": config.checkpoint,
+            "dataset-name": "custom",
+            "dataset-path": str(asked),
+            "custom-output-len": str(OUTPUT_TOKENS),
+            "num-prompts": str(number),
+            "max-concurrency": "1",
+            "temperature": "0",
+            "result-dir": folder,
+            "result-filename": result.name,
+        }
+        flags = ["--skip-chat-template", "--disable-shuffle", "--save-result"]
+        words = [word for key, value in options.items() for word in (f"--{key}", value)]
+        subprocess.run(
+            [*vllm(), "bench", "serve", *words, *flags],
+            env=environment(config, None, asked.parent),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+        told: dict[str, float | list[float]] = json.loads(result.read_text())
+        return told
+
+
+def vllm() -> list[str]:
+    return [sys.executable, "-m", "vllm.entrypoints.cli.main"]
+
+
+def environment(config: EngineConfig, engine: EngineProcess | None, folder: Path) -> dict[str, str]:
+    """The engine's own, and a name for the CPU build, whose command line asks for `vllm`'s."""
+    named = folder / "names" / "vllm-0.32.0+cpu.dist-info"
+    named.mkdir(parents=True, exist_ok=True)
+    (named / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
+    env = engine_environment(config, engine.preloaded if engine else ())
+    paths = [str(named.parent), os.environ.get("PYTHONPATH", "")]
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def compared(
+    passes: list[PassRecord], told: list[dict[str, float | list[float]]]
+) -> dict[str, object]:
+    """Ours over theirs; every round asks the same, so that acceptance is that of the last one."""
+    own = summarise(passes, K).metrics
+    each = [summarise([one], K).metrics["speed/output_tok_s"].value for one in passes]
+    ratios = [mine / number(one, "output_throughput") for mine, one in zip(each, told, strict=True)]
+    theirs = partial(number, told[-1])
+    positions = told[-1]["spec_decode_per_position_acceptance_rates"]
+    assert isinstance(positions, list)
+    return {
+        "method": METHOD,
+        "k": K,
+        "rounds": ROUNDS,
+        "requests_a_round": len(passes[0].requests),
+        "output_tok_s_ratio": round(statistics.median(ratios), 3),
+        "output_tok_s_ratio_by_round": [round(ratio, 3) for ratio in ratios],
+        "accept_length_ratio": round(
+            own["accept/length"].value / theirs("spec_decode_acceptance_length"), 4
+        ),
+        "accept_rate_ratio": round(
+            own["accept/rate"].value * 100 / theirs("spec_decode_acceptance_rate"), 4
+        ),
+        "accept_joint": [round(own[f"accept/joint_{i}"].value, 4) for i in range(K)],
+        "accept_joint_bench": [round(position, 4) for position in positions],
+    }
+
+
+def number(told: dict[str, float | list[float]], name: str) -> float:
+    value = told[name]
+    assert isinstance(value, int | float), f"bench serve says {value} as {name}"
+    return value
+
+
+if __name__ == "__main__":
+    main()
