@@ -171,6 +171,8 @@ def test_figures_are_drawn_in_the_pages_colours_and_stand_alone_too(
         assert "currentColor" in text
         assert "<text" in text
         assert not re.findall(r"#(?:010101|020202|030303|fdfdfd)", text)
+        # Another colour would stay as it is in the dark.
+        assert re.findall(r"(?:fill|stroke): (?!none|currentColor|var\()[^;\"]+", text) == []
 
 
 def test_the_same_records_give_the_same_bytes(whole: tuple[Outputs, Report]) -> None:

@@ -120,6 +120,9 @@ def _second_axis(axes: Axes, part: Part, dataset: str) -> None:
     if not rates:
         return
     plain, other = fmean(rates), axes.twinx()
+    # Of a pair of axes matplotlib paints the lower one's background, hidden or not.
+    axes.set_facecolor("none")
+    other.set_facecolor("none")
     low, high = axes.get_ylim()
     other.set_ylim(low * plain, high * plain)
     other.spines["right"].set_visible(True)
