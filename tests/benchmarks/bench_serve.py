@@ -9,6 +9,7 @@ median over rounds of the ratio of a round), acceptance length, and acceptance b
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -20,11 +21,13 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 
 from transformers import AutoTokenizer
+from vllm.benchmarks import serve
+from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from pipeline.analysis.metrics import summarise
 from pipeline.config import read_command_line
@@ -41,7 +44,8 @@ from pipeline.sources import identity
 from pipeline.spec import Sampling
 
 RESULT = Path(__file__).parent / "results" / "bench_serve.json"
-ROUNDS = 4
+# Short turns and many, since a machine with few cores drifts within a minute.
+ROUNDS = 12
 OUTPUT_TOKENS = 48
 METHOD, K = "mtp", 2
 READY_S = 600
@@ -69,6 +73,7 @@ def planned() -> tuple[EngineConfig, tuple[PromptJob, ...]]:
             f"method={METHOD}",
             f"sweep.axes.k=[{K}]",
             "dataset=json",
+            "dataset.limit=8",
             f"measure.max_tokens={OUTPUT_TOKENS}",
         ],
         lambda: "cpu",
@@ -120,7 +125,7 @@ def server(config: EngineConfig, engine: EngineProcess, folder: Path) -> Iterato
     arguments = words[words.index("vllm") + 1 :]
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(
-            [*vllm(), *arguments],
+            [sys.executable, "-m", "vllm.entrypoints.cli.main", *arguments],
             env=environment(config, engine, folder),
             stdout=log,
             stderr=log,
@@ -149,10 +154,10 @@ def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def bench(
-    config: EngineConfig, asked: Path, number: int, port: int
+    config: EngineConfig, asked: Path, prompts: int, port: int
 ) -> dict[str, float | list[float]]:
+    """What `vllm bench serve` says of the server, without a process and its imports each time."""
     with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result.json"
         options = {
             "backend": "openai",
             "base-url": f"http://127.0.0.1:{port}",
@@ -161,35 +166,30 @@ def bench(
             "dataset-name": "custom",
             "dataset-path": str(asked),
             "custom-output-len": str(OUTPUT_TOKENS),
-            "num-prompts": str(number),
+            "num-prompts": str(prompts),
             "max-concurrency": "1",
             "temperature": "0",
             "result-dir": folder,
-            "result-filename": result.name,
+            "result-filename": "result.json",
         }
         flags = ["--skip-chat-template", "--disable-shuffle", "--save-result"]
         words = [word for key, value in options.items() for word in (f"--{key}", value)]
-        subprocess.run(
-            [*vllm(), "bench", "serve", *words, *flags],
-            env=environment(config, None, asked.parent),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=True,
+        parser = FlexibleArgumentParser()
+        serve.add_cli_args(parser)
+        with redirect_stdout(io.StringIO()):
+            serve.main(parser.parse_args([*words, *flags]))
+        told: dict[str, float | list[float]] = json.loads(
+            (Path(folder) / "result.json").read_text()
         )
-        told: dict[str, float | list[float]] = json.loads(result.read_text())
         return told
 
 
-def vllm() -> list[str]:
-    return [sys.executable, "-m", "vllm.entrypoints.cli.main"]
-
-
-def environment(config: EngineConfig, engine: EngineProcess | None, folder: Path) -> dict[str, str]:
+def environment(config: EngineConfig, engine: EngineProcess, folder: Path) -> dict[str, str]:
     """The engine's own, and a name for the CPU build, whose command line asks for `vllm`'s."""
     named = folder / "names" / "vllm-0.32.0+cpu.dist-info"
     named.mkdir(parents=True, exist_ok=True)
     (named / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
-    env = engine_environment(config, engine.preloaded if engine else ())
+    env = engine_environment(config, engine.preloaded)
     paths = [str(named.parent), os.environ.get("PYTHONPATH", "")]
     return {**env, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
