@@ -35,7 +35,7 @@ def draw(part: Part, palette: Palette) -> Drawing | None:
         return None
     named = whole or cells
     drawn = figure(HEIGHT)
-    made = axes(drawn, 52, 44, WIDTH - 66, HEIGHT - 44 - LEGEND - 8)
+    made = axes(drawn, 60, 44, WIDTH - 74, HEIGHT - 44 - LEGEND - 8)
     ratio_axis(made, [one.ratio for one in (*cells, *whole)])
     made.set_ylim(0, max(one.spread for one in (*cells, *whole)) * 1.15)
     made.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
