@@ -170,7 +170,8 @@ def _plan_lines(
 ) -> Iterator[str]:
     counts = ", ".join(f"{name} ({n})" for name, n in prompts.items())
     yield f"prompts: {counts}; requests at once: {_concurrencies(cell.at for cell in plan.cells)}"
-    if plan.search == "choose_k":
+    searched = plan.search == "choose_k" and any(group.k for group in plan.groups)
+    if searched:
         yield "of each method the largest K comes first, then one or two that it predicts fastest"
     for point in plan.pruned:
         k = f" K={point.k}" if point.k else ""
@@ -180,9 +181,9 @@ def _plan_lines(
         yield f"{recorded} of {len(plan.cells)} cells are recorded already"
     if recorded < len(plan.cells):
         yield (
-            f"about {duration(expected.total_s)} on one node: {expected.engine_starts} engine"
-            f" starts {duration(expected.engine_start_s)}, generation"
-            f" {duration(expected.generation_s)} ({expected.basis})"
+            f"{'at most' if searched else 'about'} {duration(expected.total_s)} on one node:"
+            f" {expected.engine_starts} engine starts {duration(expected.engine_start_s)},"
+            f" generation {duration(expected.generation_s)} ({expected.basis})"
         )
 
 

@@ -78,6 +78,10 @@ class Pruned(Record):
     reason: str
 
 
+# How many K of a method a search measures: the largest, and the two predicted fastest.
+SEARCHED_K = 3
+
+
 class Plan(Record):
     """What a sweep measures, in order, and what it leaves out.
 
@@ -114,6 +118,21 @@ class Plan(Record):
             if cells:
                 groups.append(group.model_copy(update={"cells": cells}))
         return self.model_copy(update={"groups": tuple(groups)})
+
+    def at_most(self, done: frozenset[str]) -> Plan:
+        """What is still to be measured, the cells in `done` left out; of a search as many groups
+        of each method as it may come to, the largest K first, whichever the others will be.
+        """
+        left = self.without(done).groups
+        if self.search == "grid":
+            return self.model_copy(update={"groups": left})
+        missing = {group.id for group in left}
+        kept: list[EngineGroup] = []
+        for _, members in groupby(self.groups, key=lambda g: (g.model, g.method)):
+            groups = sorted(members, key=lambda g: (g.id in missing, -g.k))
+            kept += [g for g in groups[:SEARCHED_K] if g.id in missing]
+        ids = {group.id for group in kept}
+        return self.model_copy(update={"groups": tuple(g for g in left if g.id in ids)})
 
 
 def make_plan(

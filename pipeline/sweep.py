@@ -78,7 +78,7 @@ def run(config: SweepConfig, argv: Sequence[str], skip: Skip | None = None) -> i
         todo = plan.without(done)
         repeats, assume = config.measure.repeats, config.platform.assume
         history = [*recorded, *_elsewhere(config)] if todo.groups else []
-        expected = estimate(todo, plan.baselines, prompts, repeats, assume, history)
+        expected = estimate(plan.at_most(done), plan.baselines, prompts, repeats, assume, history)
         asked = plan.without(skipped)
         console.print_plan(
             asked,

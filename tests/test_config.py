@@ -112,7 +112,8 @@ def test_axes_are_narrowed_under_their_own_names_too() -> None:
 )
 @pytest.mark.parametrize("name", options("sweep"))
 def test_k_is_given_for_all_methods_or_for_each(name: str, typed: str, axis: object) -> None:
-    config = compose(f"+sweep={name}", f"sweep.axes.k={typed}", "method=ngram", "dataset=chat")
+    methods = "method=[none,ngram]"
+    config = compose(f"+sweep={name}", f"sweep.axes.k={typed}", methods, "dataset=chat")
     assert config.axes.k == axis
 
 

@@ -60,6 +60,14 @@ def test_a_search_begins_with_the_baseline_and_the_largest_k_and_ends_after_a_fe
     assert [group.k for group in staged.settled().groups] == sorted([0, 12, *measured])
 
 
+def test_a_search_is_estimated_by_the_groups_that_it_may_come_to() -> None:
+    whole = a_plan()
+    assert [group.k for group in whole.at_most(frozenset()).groups] == [0, 6, 8, 12]
+    largest = frozenset(cell.fingerprint for cell in whole.groups[-1].cells)
+    assert [group.k for group in whole.at_most(largest).groups] == [0, 6, 8]
+    assert a_plan("grid").at_most(largest) == a_plan("grid").without(largest)
+
+
 def test_nothing_more_is_due_while_a_group_is_under_way() -> None:
     disk = Disk()
     staged = staging(disk)

@@ -31,12 +31,10 @@ from pipeline.analysis.counts import total
 from pipeline.analysis.findings import Evidence, Findings
 from pipeline.analysis.verdict import Comparison
 from pipeline.methods import BASELINE
-from pipeline.plan import Plan
+from pipeline.plan import SEARCHED_K, Plan
 from pipeline.records import PromptCost
 from pipeline.spec import Record
 
-# How many K are measured beyond the largest.
-MOST = 2
 PLAIN = MeasuredK(k=0, value=1.0, low=1.0, high=1.0)
 
 
@@ -71,7 +69,7 @@ def next_k(grid: Sequence[int], evidence: Sequence[Evidence]) -> int | None:
     tried = {one.record.at.k for one in evidence}
     if max(grid) not in tried:
         return max(grid)
-    if len(tried) > MOST:
+    if len(tried) >= SEARCHED_K:
         return None
     forecast = forecast_of(max(grid), evidence)
     if forecast is None:

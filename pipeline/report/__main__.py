@@ -16,6 +16,9 @@ USAGE = "python -m pipeline.report OUTPUT"
 
 def main(argv: Sequence[str]) -> int:
     """Write one sweep's report and print its answer; returns the exit code."""
+    if {"-h", "--help"} & set(argv):
+        sys.stdout.write(f"{USAGE}\n")
+        return EXIT_OK
     try:
         folder = _parse(argv)
         outputs = Outputs(folder.parent, folder.name)
@@ -34,7 +37,8 @@ def _parse(argv: Sequence[str]) -> Path:
     if len(words) != 1:
         raise InputError("one folder is needed", allowed=USAGE)
     folder = Path(words[0]).resolve()
-    if not (folder / "cells").is_dir():
+    # A report without cells would take the place of one that has them.
+    if not any((folder / "cells").glob("*.json")):
         raise InputError(
             "no cell of a sweep is recorded here",
             where=words[0],

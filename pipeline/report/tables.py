@@ -65,8 +65,9 @@ def results_table(part: Part) -> Table:
         caption=(
             "Decode speed: median over prompts ± median absolute deviation; plain beside it: the"
             " same of the baseline that the cell was paired with. Times plain decoding: geometric"
-            " mean of each prompt's own ratio, with a 95% interval, so not a ratio of medians. n:"
-            " prompts x repeats."
+            " mean of each prompt's own ratio, with a 95% interval, so not a ratio of medians. A"
+            " verdict takes more than an interval that excludes 1: it is corrected for the number"
+            " of comparisons, and an effect of 3% is needed. n: prompts x repeats."
         ),
         headings=_RESULTS,
         rows=tuple(tuple(_result(one)) for one in part.cells),

@@ -390,6 +390,23 @@ def test_bad_input_ends_in_one_sentence(
     assert error.count("\n") == 1
 
 
+def test_a_report_stays_where_its_records_are_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = Outputs(tmp_path, "composed")
+    before = write_report(outputs, write(outputs, list(sweep(("chat",), methods()[:2])))).markdown
+    for record in (outputs.folder / "cells").iterdir():
+        record.unlink()
+    assert main([str(outputs.folder)]) == EXIT_BAD_CONFIG
+    assert "no cell of a sweep is recorded here" in capsys.readouterr().err
+    assert (outputs.folder / "report.md").read_text() == before
+
+
+def test_help_is_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == EXIT_OK
+    assert capsys.readouterr().out == f"{USAGE}\n"
+
+
 def test_a_torn_record_ends_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
