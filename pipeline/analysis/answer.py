@@ -79,6 +79,7 @@ def _headline(lead: Advice, kinds: Iterable[Advice]) -> str:
 def _parts(lead: Advice, kinds: Sequence[Advice]) -> Iterator[str]:
     yield f"{_scope(lead, kinds)}{lead.sentence}"
     if lead.dataset is None:
+        yield from _resting_on(lead, kinds)
         yield from _elsewhere(lead, kinds)
     avoided = list(_avoided(lead, kinds))
     if avoided:
@@ -93,13 +94,21 @@ def _scope(lead: Advice, kinds: Sequence[Advice]) -> str:
     return f"for {lead.dataset}, " if lead.dataset else f"over all {len(kinds)} kinds of prompt, "
 
 
+def _resting_on(lead: Advice, kinds: Sequence[Advice]) -> Iterator[str]:
+    """The few kinds of prompt that a setting advised for all of them owes its place to."""
+    if lead.use is None:
+        return
+    own = [str(one.dataset) for one in kinds if _among_the_fastest(lead.use.setting, one)]
+    if len(own) * 2 < len(kinds):
+        where = f"for {listed(own)} only" if own else "for no kind by itself"
+        yield f"it is the fastest, or within the noise of it, {where}"
+
+
 def _elsewhere(lead: Advice, kinds: Iterable[Advice]) -> Iterator[str]:
     """Kinds of prompt for which something else was measurably better, by what that is."""
     chosen = lead.use.setting if lead.use else None
     others = [
-        one
-        for one in kinds
-        if (one.use or one.nearest) and not any(a.setting == chosen for a in _as_good(one))
+        one for one in kinds if (one.use or one.nearest) and not _among_the_fastest(chosen, one)
     ]
     found = [
         f"for {one.dataset} use {one.use.setting}, {_ratio(one.use)} times as fast"
@@ -111,6 +120,10 @@ def _elsewhere(lead: Advice, kinds: Iterable[Advice]) -> Iterator[str]:
         found.append(f"for {listed(plain)} nothing was measurably faster than plain decoding")
     if found:
         yield "; ".join(found)
+
+
+def _among_the_fastest(setting: str | None, one: Advice) -> bool:
+    return any(good.setting == setting for good in _as_good(one))
 
 
 def _as_good(one: Advice) -> Iterator[Advised]:

@@ -149,5 +149,22 @@ def test_several_concurrencies_are_told_apart() -> None:
     ]
 
 
+def test_a_setting_that_owes_its_place_to_few_kinds_of_prompt_says_which() -> None:
+    found = text(
+        method("ngram", 4, step=1.05, code=0.1, json=0.1, chat=0.1, echo=0.97),
+        method("mtp", 1, step=1.25, code=0.6, json=0.6, chat=0.6, echo=0.3),
+        datasets=("code", "json", "chat", "echo"),
+    )
+    assert "use ngram K=4.**" in found
+    assert "It is the fastest, or within the noise of it, for echo only. For code use mtp" in found
+
+
+def test_a_faster_larger_k_that_cannot_be_told_apart_says_why_it_is_not_advised() -> None:
+    larger = advice(method("mtp", 2, chat=0.8), method("mtp", 3, step=1.36, chat=0.8))["chat"]
+    assert larger.use is not None
+    assert larger.use.k == 2
+    assert larger.sentence.endswith(", and of mtp's K the smallest wastes the fewest drafts")
+
+
 def _span(one: Advice) -> str:
     return one.sentence.partition(" is ")[2].partition(" times")[0]
