@@ -222,7 +222,8 @@ class Cluster:
             return None
         except RayError as error:
             first = (str(error).strip().splitlines() or [""])[0]
-            kind = "NODE_LOST" if isinstance(error, NodeDiedError) else "WORKER_LOST"
+            node = "RAYLET_LOST" if self.local else "NODE_LOST"
+            kind = node if isinstance(error, NodeDiedError) else "WORKER_LOST"
             raise Lost(kind, f"{type(error).__name__}: {first[:300]}") from error
         return event
 
