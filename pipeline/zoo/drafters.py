@@ -59,7 +59,7 @@ class Head:
 HEADS: tuple[Head, ...] = (
     Head("mtp", "c1086b11f7df6035337efe954f6d8d8d92d68abf656a9e9d1e520c1d38abddc2", 400_000_000),
     Head("eagle3", "8413d8e935aa08ec4806cf5b43eb3acd2486507e78528d820d06404791bc33cf", 60_000_000),
-    Head("dflash", "2176e51d6787bcddc19749f7e00ab88fd247c3228c3aec1cc0d13179bbeab671", 60_000_000),
+    Head("dflash", "732c84982307d5400fb9c4f50ca506f1be47c941c5ff051fa50efb326941c423", 60_000_000),
 )
 
 
