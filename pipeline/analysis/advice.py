@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from math import exp, log
+from statistics import fmean
 
 from pipeline.analysis.findings import Advice, Advised, CellFinding, OverallFinding
 from pipeline.analysis.statistics import Estimate, Rule
@@ -37,14 +39,18 @@ def advise(
 
 
 def why(record: CellRecord, found: Estimate) -> str:
-    """What the counts say of a speed: tokens per step, and what a step took."""
-    tokens = record.metrics.get("accept/tokens_per_step")
-    if tokens is None:
+    """What the counts say of a speed: tokens per step, and what a step took.
+
+    Tokens per step are the geometric mean over answers, as the ratio is: the mean over all steps
+    would lean to the answers with the most steps, and make the others' steps look too short.
+    """
+    steps = [log(cost.steps) for cost in record.costs if cost.steps]
+    if not steps or "accept/tokens_per_step" not in record.metrics:
         return ""
-    digits = digits_of(found)
+    tokens, digits = exp(-fmean(steps)), digits_of(found)
     sentence = (
-        f"a step gave {tokens.value:.{digits}f} tokens and took"
-        f" {tokens.value / found.ratio:.{digits}f} times as long as a plain one"
+        f"a step gave {tokens:.{digits}f} tokens and took"
+        f" {tokens / found.ratio:.{digits}f} times as long as a plain one"
     )
     coverage = record.metrics.get("accept/coverage")
     if coverage is not None and coverage.value < FEW_DRAFTS:

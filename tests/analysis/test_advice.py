@@ -6,10 +6,11 @@ from math import log
 
 import pytest
 
+from pipeline.analysis.advice import why
 from pipeline.analysis.answer import answer_markdown, answers
 from pipeline.analysis.findings import Advice
 from pipeline.analysis.judging import find
-from pipeline.analysis.statistics import Rule
+from pipeline.analysis.statistics import Estimate, Rule
 from tests.report.composed import Made, Method, change, evidence, sweep
 
 RULE = Rule(resamples=999)
@@ -64,6 +65,29 @@ def test_the_reason_is_what_a_step_gave_and_took() -> None:
     assert slow.comparison.estimate is not None
     gave, took = (float(word) for word in slow.why.split() if word[0].isdigit())
     assert log(gave / took) == pytest.approx(log(slow.comparison.estimate.ratio), abs=0.02)
+
+
+def test_a_step_takes_what_it_took_where_prompts_differ_much_in_what_it_gave() -> None:
+    made = sweep(("echo",), [PLAIN, method("ngram", 4, step=1.2, coverage=0.4, echo=0.9)])
+    record = list(made)[-1].record
+    # Half of the answers copy and half do not; every step takes 1.2 times as long as a plain one.
+    costs = tuple(
+        cost.model_copy(update={"steps": 0.2 if i % 2 else 1.0})
+        for i, cost in enumerate(record.costs)
+    )
+    ratio = (5**0.5) / 1.2
+    estimate = Estimate(
+        ratio=ratio,
+        low=ratio - 0.05,
+        high=ratio + 0.05,
+        p=0.001,
+        prompts=20,
+        dropped=0,
+        repeats=2,
+        relative_mad=0.01,
+    )
+    found = why(record.model_copy(update={"costs": costs}), estimate)
+    assert found.startswith("a step gave 2.24 tokens and took 1.20 times as long")
 
 
 def test_a_method_that_seldom_drafts_is_said_to() -> None:
