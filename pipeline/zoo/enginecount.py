@@ -18,6 +18,22 @@ class Asked:
     token_ids: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Answered:
+    """A prompt, and the token ids that greedy decoding gave for it."""
+
+    asked: Asked
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class EngineCount:
+    """What an engine counted, by kind, and the answers that it counted over."""
+
+    counts: dict[str, Counts]
+    answers: tuple[Answered, ...]
+
+
 class SpeculativeEngine(Protocol):
     """Runs prompts greedily with speculative decoding and reads the engine's counters."""
 
@@ -27,8 +43,8 @@ class SpeculativeEngine(Protocol):
         speculative: dict[str, Any],
         prompts: Sequence[Asked],
         max_tokens: int,
-    ) -> dict[str, Counts]:
-        """Counts by kind for all prompts, in one engine start."""
+    ) -> EngineCount:
+        """Counts and answers for all prompts, in one engine start."""
 
 
 class PipelineEngine:
@@ -47,15 +63,22 @@ class PipelineEngine:
         speculative: dict[str, Any],
         prompts: Sequence[Asked],
         max_tokens: int,
-    ) -> dict[str, Counts]:
+    ) -> EngineCount:
         """See `SpeculativeEngine`."""
         from pipeline.execution.engine_process import EngineProcess
 
         engine = EngineProcess(_config(checkpoint, speculative), self._log)
         try:
-            kinds = sorted({prompt.kind for prompt in prompts})
+            parts = {
+                kind: [prompt for prompt in prompts if prompt.kind == kind]
+                for kind in sorted({prompt.kind for prompt in prompts})
+            }
             k = int(speculative["num_speculative_tokens"])
-            return {kind: _pass(engine, kind, prompts, max_tokens, k) for kind in kinds}
+            found = {kind: _pass(engine, part, max_tokens, k) for kind, part in parts.items()}
+            return EngineCount(
+                {kind: counts for kind, (counts, _) in found.items()},
+                tuple(answer for _, answers in found.values() for answer in answers),
+            )
         finally:
             engine.stop()
 
@@ -78,22 +101,24 @@ def _config(checkpoint: Path, speculative: dict[str, Any]) -> Any:
     )
 
 
-def _pass(engine: Any, kind: str, prompts: Sequence[Asked], max_tokens: int, k: int) -> Counts:
+def _pass(
+    engine: Any, prompts: Sequence[Asked], max_tokens: int, k: int
+) -> tuple[Counts, list[Answered]]:
     from pipeline.execution.messages import PassJob, PromptJob
     from pipeline.spec import Sampling
 
+    named = {f"{prompt.kind}-{i}": prompt for i, prompt in enumerate(prompts)}
     jobs = tuple(
         PromptJob(
-            prompt_id=f"{kind}-{i}",
-            category=kind,
+            prompt_id=name,
+            category=prompt.kind,
             token_ids=prompt.token_ids,
             max_tokens=max_tokens,
         )
-        for i, prompt in enumerate(prompts)
-        if prompt.kind == kind
+        for name, prompt in named.items()
     )
-    job = PassJob(repeat=0, prompts=jobs, concurrency=8, sampling=Sampling())
-    counters = engine.run(job).counters
-    if counters is None:
-        return Counts(0, (0,) * k)
-    return Counts(counters.drafts, counters.accepted_per_position)
+    done = engine.run(PassJob(repeat=0, prompts=jobs, concurrency=8, sampling=Sampling()))
+    answers = [Answered(named[one.prompt_id], one.output_token_ids) for one in done.requests]
+    if done.counters is None:
+        return Counts(0, (0,) * k), answers
+    return Counts(done.counters.drafts, done.counters.accepted_per_position), answers
