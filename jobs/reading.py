@@ -74,6 +74,7 @@ def environment(start: StartRecord) -> dict[str, str]:
         "system": host.get("system"),
         "cpu": host.get("cpu"),
         "cores": host.get("cores"),
+        "usable cores": host.get("usable_cores"),
         "gpus": ", ".join(map(str, gpus)) if isinstance(gpus := host.get("gpus"), list) else None,
         "pipeline": start.git_commit,
         **others,

@@ -70,6 +70,8 @@ def facts() -> dict[str, JsonValue]:
         "system": platform.platform(),
         "cpu": _cpu_name(),
         "cores": psutil.cpu_count(logical=False) or os.cpu_count() or 0,
+        # Fewer where a container or `taskset` confines what runs here.
+        "usable_cores": len(os.sched_getaffinity(0)),
         "memory_bytes": psutil.virtual_memory().total,
         "gpus": list(gpu_names()),
         "gpu_driver": _gpu_driver(),

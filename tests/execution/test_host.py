@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pynvml
@@ -46,6 +47,18 @@ def test_facts_of_this_machine_are_filled_in() -> None:
     assert isinstance(facts["memory_bytes"], int)
     assert facts["memory_bytes"] > 2**20
     assert host.peak_memory_bytes() > 2**20
+
+
+def test_a_command_confined_to_one_core_says_so() -> None:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        confined = host.facts()
+    finally:
+        os.sched_setaffinity(0, before)
+    assert confined["usable_cores"] == 1
+    assert confined["cores"] == host.facts()["cores"]
+    assert host.facts()["usable_cores"] == len(before)
 
 
 def test_a_machine_takes_one_engine_at_a_time(

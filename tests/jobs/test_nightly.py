@@ -198,5 +198,6 @@ def test_a_real_night_is_measured_judged_told_and_kept(
     assert len(none.outputs) == 6
     assert ngram.lossless == "lossless"
     assert first.environment["vllm"]
+    assert int(first.environment["usable cores"]) >= 1
     assert (tmp_path / "last" / "junit.xml").is_file()
     assert first.told
