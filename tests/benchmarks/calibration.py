@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.analysis.pairing import Pairing
 from pipeline.analysis.statistics import Rule
 from pipeline.analysis.verdict import Comparison, compare
 from pipeline.analysis.wording import excludes_one
 from pipeline.outputs import write_atomically
+from pipeline.platforms import Pairing
 from pipeline.spec import Record
 from tests.benchmarks.simulated import SimulatedNoise, simulated_pair
 

@@ -3,8 +3,8 @@
 A real sweep of short cells (real Ray, real vLLM with its engine core in a process of its own,
 n-gram drafts) is started again and again. Each time one process is killed with SIGKILL at a random
 moment, by the clock or by the cells that are durable: the driver, Ray's raylet, the Ray worker, the
-measuring process or the engine core. A killed driver is followed by the same command; the other
-kills the command has to live through. A sweep that is complete is compared with one that nobody
+measuring process or the engine core. A command that lives through a kill meets the next one; one
+that ends is followed by the same command. A sweep that is complete is compared with one that nobody
 disturbed, and the next one begins.
 
 Counted: cells lost (durable once and gone, or missing at the end of a sweep), cells measured again
@@ -25,7 +25,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -79,11 +79,11 @@ def main() -> int:
     if not tally.undisturbed:
         with lock:
             tally.undisturbed = undisturbed(arguments.folder / "undisturbed")
-        state.write_text(json.dumps(asdict(tally)))
+        state.write_text(json.dumps(vars(tally)))
     while tally.plan:
         with lock:
             round_of(arguments.folder / "disturbed", tally)
-        state.write_text(json.dumps(asdict(tally)))
+        state.write_text(json.dumps(vars(tally)))
         report(tally)
     RESULT.write_text(json.dumps(figures(tally), indent=1) + "\n")
     return 0
@@ -103,8 +103,7 @@ def restored(state: Path, kills: int) -> Tally:
         random.shuffle(plan)
         return Tally(plan)
     kept = json.loads(state.read_text())
-    counters = {name: Counter(kept.pop(name)) for name in ("kills", "exit_codes")}
-    return Tally(**kept, **counters)
+    return Tally(**kept | {name: Counter(kept[name]) for name in ("kills", "exit_codes")})
 
 
 def write_options(folder: Path) -> None:
@@ -136,14 +135,13 @@ def undisturbed(folder: Path) -> list[str]:
 
 
 def round_of(folder: Path, tally: Tally) -> None:
-    """One command, one kill, and what both left."""
+    """One command, kills for as long as it lives, and what all of them left."""
     process = started(folder)
     tally.commands += 1
-    victim = tally.plan[-1]
-    killed = kill(folder, victim, process)
-    if killed:
-        tally.plan.pop()
-        tally.kills[victim] += 1
+    victims = []
+    while tally.plan and kill(folder, tally.plan[-1], process):
+        victims.append(tally.plan.pop())
+        tally.kills[victims[-1]] += 1
         time.sleep(GONE_S)
         tally.left_after_kill += len(nobodys(folder))
         count(folder, tally)
@@ -154,7 +152,7 @@ def round_of(folder: Path, tally: Tally) -> None:
         tally.cells_lost += len(tally.undisturbed)
         process.kill()
         process.wait()
-    tally.exit_codes[f"{victim if killed else 'none'}: {process.returncode}"] += 1
+    tally.exit_codes[f"{' '.join(victims) or 'none'}: {process.returncode}"] += 1
     gone_by(folder, GONE_S)
     tally.left_after_end += len(marked(folder))
     count(folder, tally)
@@ -165,19 +163,24 @@ def round_of(folder: Path, tally: Tally) -> None:
 def kill(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> bool:
     """Wait for the victim and for a random moment; whether it could be killed."""
     by_clock = random.random() < 0.5
-    seconds, cells = random.uniform(0, LONGEST_WAIT_S), random.randrange(CELLS)
+    seconds = random.uniform(0, LONGEST_WAIT_S)
+    cells = min(CELLS, durable(folder) + random.randrange(1, CELLS))
     there = None
     while process.poll() is None:
         time.sleep(0.25)
         there = there or (time.monotonic() if found(folder, victim, process) else None)
-        durable = len(list((folder / "outputs" / SWEEP / "cells").glob("*.json")))
-        if there and (time.monotonic() > there + seconds if by_clock else durable >= max(cells, 1)):
-            break
-    with suppress(psutil.Error):
-        for target in found(folder, victim, process)[:1]:
-            target.kill()
-            return True
+        due = time.monotonic() > (there or 0) + seconds if by_clock else durable(folder) >= cells
+        targets = found(folder, victim, process) if there and due else []
+        with suppress(psutil.Error):
+            for target in targets[:1]:
+                target.kill()
+                return True
     return False
+
+
+def durable(folder: Path) -> int:
+    """Cells with a record."""
+    return len(list((folder / "outputs" / SWEEP / "cells").glob("*.json")))
 
 
 def found(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -243,7 +246,7 @@ def finish(folder: Path, tally: Tally) -> None:
 
 
 def figures(tally: Tally) -> dict[str, object]:
-    kept = asdict(tally)
+    kept = dict(vars(tally))
     for name in ("plan", "durable", "undisturbed"):
         kept.pop(name)
     return {"cells_of_a_sweep": len(tally.undisturbed), **kept}

@@ -5,7 +5,8 @@ from math import exp, log, pi, sin, sqrt
 
 import numpy as np
 
-from pipeline.analysis.pairing import Pair, Pairing, Side
+from pipeline.analysis.pairing import Pair, Side
+from pipeline.platforms import Pairing
 
 Simulated = dict[str, dict[int, float]]
 
