@@ -80,7 +80,7 @@ def main() -> int:
         with lock:
             tally.undisturbed = undisturbed(arguments.folder / "undisturbed")
         state.write_text(json.dumps(vars(tally)))
-    while tally.plan:
+    while tally.plan or tally.durable:  # the last sweep is led to its end by nobody killing it
         with lock:
             round_of(arguments.folder / "disturbed", tally)
         state.write_text(json.dumps(vars(tally)))

@@ -3,8 +3,10 @@
     python -m tests.benchmarks.nights WORK [nights to run, by name]
 
 Every night is the real command in a process of its own, on real engines; only the hours between
-the nights are left out. Each provoked night begins from the same history of quiet ones. What each
-ended with and said goes to results/nights.json, with how much the quiet nights differed.
+the nights are left out. Each provoked night begins from the same history of quiet ones, which is
+kept beside the work folder: started again, with names or without, the command goes on from there.
+What each night ended with and said goes to results/nights.json, with how much the quiet nights
+differed.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from math import exp, sqrt
 from pathlib import Path
 
+import psutil
 import yaml
 
 from jobs.history import History, level
@@ -36,6 +40,7 @@ RESULTS = Path(__file__).parent / "results"
 PROMPTS = ROOT / "pipeline" / "data" / "prompts" / "echo.jsonl"
 TARGET, DRAFTER = zoo.TARGET, f"{zoo.TARGET}-eagle3"
 LEARN, QUIET = 2, 3
+SLICE_S = 0.02
 COMMAND = (
     "+sweep=nightly_cpu model=mine method=[none,eagle3] dataset=[own]"
     " sweep.axes.k={eagle3:[1]} measure.max_tokens=24"
@@ -98,30 +103,59 @@ def prepare(work: Path) -> None:
 
 
 def run(work: Path, name: str, expected: int, *extra: str, half: bool = False) -> RealNight:
-    """One night; `half` gives the command one of this machine's two cores."""
-    limit = ["taskset", "--cpu-list", "0"] if half else []
+    """One night; `half` gives its engines half of their CPU time."""
     arguments = ["suite=real", "--config-dir", str(work / "conf"), *extra]
     began = time.monotonic()
     with (work / f"{name}.log").open("w") as log:
-        ended = subprocess.run(
-            [*limit, sys.executable, "-m", "jobs.nightly", *arguments],
+        command = subprocess.Popen(
+            [sys.executable, "-m", "jobs.nightly", *arguments],
             cwd=work,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=log,
             stderr=subprocess.STDOUT,
-            check=False,
         )
+        if half:
+            hold_back(command.pid)
+        code = command.wait()
     message = work / "last" / "message.md"
     text = message.read_text() if message.is_file() else ""
     found = RealNight(
         name=name,
         expected_exit=expected,
-        exit_code=ended.returncode,
+        exit_code=code,
         wall_s=round(time.monotonic() - began, 1),
         title=text.partition("\n")[0].removeprefix("# "),
         message=text,
     )
     print(f"{name}: {found.exit_code} (expected {expected}), {found.wall_s} s: {found.title}")
+    return found
+
+
+def hold_back(command: int) -> None:
+    """Stop the engines of a running command half of the time, until it ends.
+
+    Their threads stay as many as they are: another number would change the order of additions and
+    with it some answers, which a night tells too.
+    """
+    looked, engines = 0.0, list[psutil.Process]()
+    while psutil.pid_exists(command) and psutil.Process(command).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > looked + 1:
+            looked, engines = time.monotonic(), _engines(command)
+        for act in (psutil.Process.suspend, psutil.Process.resume):
+            for engine in engines:
+                with suppress(psutil.Error):
+                    act(engine)
+            time.sleep(SLICE_S)
+
+
+def _engines(command: int) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if "pipeline.execution.engine_main" in process.cmdline() and command in {
+                parent.pid for parent in process.parents()
+            }:
+                found.append(process)
     return found
 
 
@@ -196,33 +230,40 @@ def differences(work: Path) -> dict[str, tuple[float, float]]:
     return found
 
 
-def main(argv: list[str]) -> int:
-    work, wanted = Path(argv[0]).resolve(), argv[1:]
+def learned(work: Path) -> RealNights:
+    """The nights that all others begin from."""
     prepare(work)
-    quiet = [f"learning {i + 1}" for i in range(LEARN)] + [f"quiet {i + 1}" for i in range(QUIET)]
-    nights = [run(work, name, 5 if name.startswith("learning") else 0) for name in quiet]
-    spread = differences(work)
-    saved = work.with_name(f"{work.name}.saved")
-    shutil.copytree(work, saved, dirs_exist_ok=True)
-    for name, night in provoked(work).items():
-        if not wanted or name in wanted:
-            shutil.rmtree(work)
-            shutil.copytree(saved, work)
-            nights.append(night())
-            write(nights, spread)
-    return int(not all(night.as_expected for night in nights))
-
-
-def write(nights: list[RealNight], spread: dict[str, tuple[float, float]]) -> None:
-    """Keep what is known so far, since a night takes minutes."""
+    names = [f"learning {i + 1}" for i in range(LEARN)] + [f"quiet {i + 1}" for i in range(QUIET)]
+    nights = [run(work, name, 5 if name.startswith("learning") else 0) for name in names]
     facts = host.facts()
-    done = RealNights(
+    return RealNights(
         cpu=str(facts["cpu"]),
         cores=os.cpu_count() or 0,
         nights=tuple(nights),
-        night_sd=spread,
+        night_sd=differences(work),
     )
-    write_atomically(RESULTS / "nights.json", done.model_dump_json(indent=1) + "\n")
+
+
+def main(argv: list[str]) -> int:
+    work, wanted = Path(argv[0]).resolve(), argv[1:]
+    saved = work.with_name(f"{work.name}.saved")
+    so_far = saved / "nights.json"
+    if not so_far.is_file():
+        done = learned(work)
+        shutil.copytree(work, saved, dirs_exist_ok=True)
+        write_atomically(so_far, done.model_dump_json(indent=1) + "\n")
+    done = RealNights.model_validate_json(so_far.read_text())
+    for name, night in provoked(work).items():
+        if not wanted or name in wanted:
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.copytree(saved, work)
+            tonight = night()
+            others = tuple(one for one in done.nights if one.name != name)
+            done = done.model_copy(update={"nights": (*others, tonight)})
+            # Kept after every night, since one takes minutes.
+            for path in (so_far, RESULTS / "nights.json"):
+                write_atomically(path, done.model_dump_json(indent=1) + "\n")
+    return int(not all(night.as_expected for night in done.nights))
 
 
 if __name__ == "__main__":
