@@ -55,6 +55,7 @@ class Tally:
     """What happened so far, and the kills still to be made."""
 
     plan: list[str]
+    command: list[str] = field(default_factory=lambda: list(COMMAND))
     kills: Counter[str] = field(default_factory=Counter)
     commands: int = 0
     sweeps: int = 0
@@ -103,6 +104,8 @@ def restored(state: Path, kills: int) -> Tally:
         random.shuffle(plan)
         return Tally(plan)
     kept = json.loads(state.read_text())
+    if kept["command"] != COMMAND:
+        sys.exit(f"{state} is of another command, whose cells have other identities: begin anew")
     return Tally(**kept | {name: Counter(kept[name]) for name in ("kills", "exit_codes")})
 
 
@@ -162,9 +165,10 @@ def round_of(folder: Path, tally: Tally) -> None:
 
 def kill(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> bool:
     """Wait for the victim and for a random moment; whether it could be killed."""
-    by_clock = random.random() < 0.5
+    left = CELLS - durable(folder)
+    by_clock = random.random() < 0.5 or left < 2
     seconds = random.uniform(0, LONGEST_WAIT_S)
-    cells = min(CELLS, durable(folder) + random.randrange(1, CELLS))
+    cells = CELLS - left + random.randrange(1, max(left, 2))
     there = None
     while process.poll() is None:
         time.sleep(0.25)
@@ -247,7 +251,7 @@ def finish(folder: Path, tally: Tally) -> None:
 
 def figures(tally: Tally) -> dict[str, object]:
     kept = dict(vars(tally))
-    for name in ("plan", "durable", "undisturbed"):
+    for name in ("plan", "command", "durable", "undisturbed"):
         kept.pop(name)
     return {"cells_of_a_sweep": len(tally.undisturbed), **kept}
 
