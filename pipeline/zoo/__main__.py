@@ -67,7 +67,7 @@ def run_evaluate(arguments: Sequence[str]) -> int:
         for line in lines(comparison):
             say(line)
         for gap in comparison.gaps():
-            if gap.size > TOLERANCE:
+            if not gap.tolerable:
                 agreed = False
                 say(
                     f"{comparison.method}: offline and engine differ by {gap.size:.3f} at position "

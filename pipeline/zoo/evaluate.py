@@ -72,6 +72,11 @@ class Gap:
         mine = self.accepted / max(self.drafts, 1)
         return abs(mine - self.engine_accepted / max(self.engine_drafts, 1))
 
+    @property
+    def tolerable(self) -> bool:
+        """Whether rounding explains it."""
+        return self.size <= TOLERANCE
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -94,7 +99,7 @@ class Comparison:
 
     def agrees(self) -> bool:
         """True where the two may be taken for the same head."""
-        return all(gap.size <= TOLERANCE for gap in self.gaps())
+        return all(gap.tolerable for gap in self.gaps())
 
 
 def asked_prompts(tokenizer: Any, per_kind: int, folder: Path = PROMPT_SETS) -> list[Asked]:
