@@ -18,6 +18,8 @@ from jobs.levels import Level, Spread, nightly
 from jobs.night import Night
 from pipeline.spec import Record
 
+# Named with the rest, and alone nothing to tell people of: it changes with every commit.
+OWN_COMMIT = "pipeline"
 _PRICE = 3.0
 # The median absolute difference of neighbours of a normal sample, in standard deviations.
 _NEIGHBOURS = 0.6745 * 2**0.5
@@ -80,7 +82,7 @@ def environment_changes(before: Night, after: Night) -> tuple[Change, ...]:
 
 
 def suspects(nights: Sequence[Night], step: str) -> tuple[Change, ...]:
-    """What changed with the night of this id, compared with the night before it."""
+    """What changed with the night of this id, compared with the one before it in these nights."""
     at = next((i for i, night in enumerate(nights) if night.id == step), 0)
     return environment_changes(nights[at - 1], nights[at]) if at else ()
 

@@ -14,7 +14,10 @@ _KINDS: dict[str, Kind] = {"FAILED": "failed", "THROTTLED": "failed", "SUSPECT":
 
 
 def statuses(history: History, night: Night) -> Iterator[Finding]:
-    """Cells that are not OK, and stayed so when they were measured again."""
+    """Cells that are not OK, and stayed so when they were measured again.
+
+    One that never was OK has not changed: it is a failed cell, whatever its drafter did.
+    """
     for last in night.last:
         if last.status == "OK":
             continue
@@ -22,7 +25,7 @@ def statuses(history: History, night: Night) -> Iterator[Finding]:
         since = f"was OK until {good.date}" if good is not None else "was not OK before either"
         reason = f": {last.reason}" if last.reason else ""
         yield Finding(
-            kind=_KINDS.get(last.status, "noop"),
+            kind=_KINDS.get(last.status, "noop") if good is not None else "failed",
             about=last.label,
             sentence=f"{since}, is {last.status}{reason}",
         )

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from jobs.changes import Change
+from jobs.changes import OWN_COMMIT, Change
 from jobs.levels import Deviation
 from jobs.night import LeftOut
 from jobs.signals import Signal
@@ -29,6 +29,7 @@ Kind = Literal[
     "failed",
     "recommendation",
     "better",
+    "unconfirmed",
     "no baseline",
     "not comparable",
     "new",
@@ -44,7 +45,7 @@ REGRESSIONS: tuple[Kind, ...] = (
     "missing",
 )
 # What a person has to look at before the cell can be a baseline again.
-NO_BASELINE_AFTER: tuple[Kind, ...] = ("worse", "drift", "better", "outputs")
+NO_BASELINE_AFTER: tuple[Kind, ...] = ("worse", "drift", "better", "unconfirmed", "outputs")
 
 
 class Point(Record):
@@ -96,9 +97,11 @@ class NightVerdict(Record):
 
     Attributes:
         changes: of the environment since the night before; they come first in a message.
-        resolved: keys of what the night before said and this one does not.
+        resolved: keys of what the night before said and this one, having looked, does not.
+        standing: keys of what the night before said and this one could not look at.
         cells: labels of what was measured; compared: of these, what had earlier nights to be
             compared with.
+        newly_left_out: labels of what the night before did not leave out.
         measured_again: labels.
         lost: cells that had a baseline and can be compared with none tonight.
     """
@@ -111,7 +114,9 @@ class NightVerdict(Record):
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
     resolved: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    newly_left_out: tuple[str, ...] = ()
     recommended: dict[str, str] = Field(default_factory=dict)
     cells: tuple[str, ...]
     compared: tuple[str, ...] = ()
@@ -134,11 +139,13 @@ class NightVerdict(Record):
             return EXIT_REGRESSION
         if self.of("failed"):
             return EXIT_CELLS_FAILED
-        if self.lost or not self.compared:
+        if self.lost or not self.compared or self.of("unconfirmed"):
             return EXIT_NO_INFRASTRUCTURE
         return EXIT_OK
 
     @property
     def has_news(self) -> bool:
         """Whether anything is different from what the night before said."""
-        return bool(self.changes or self.resolved or any(finding.news for finding in self.findings))
+        around = any(change.what != OWN_COMMIT for change in self.changes)
+        findings = any(finding.news for finding in self.findings)
+        return bool(around or self.resolved or self.newly_left_out or findings)

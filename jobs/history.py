@@ -57,7 +57,7 @@ def standard(
         skip: how many of the newest are compared themselves.
     """
     if decided is not None and decided.action == "pin":
-        return tuple(one for one in earlier if one.night == decided.night)
+        return tuple(one for one in earlier if one.night == decided.night and one.good)
     level = since(earlier, decided)
     return tuple([one for one in level[: max(0, len(level) - skip)] if one.good][-rule.nights :])
 
@@ -88,6 +88,11 @@ class History:
         """The night before."""
         return self.nights[-1] if self.nights else None
 
+    @property
+    def last_heard(self) -> Night | None:
+        """The newest night whose message arrived: what it said is no news."""
+        return next((night for night in reversed(self.nights) if not night.undelivered), None)
+
     def levels(self, fingerprint: str, of: Sampler, rule: NightRule) -> tuple[Level, ...]:
         """The nights that measured a cell, with the samples of what is asked for."""
         found = (self._level(night, fingerprint, of, rule) for night in self.nights)
@@ -107,11 +112,11 @@ class History:
     def uncalled(self, night: Night, label: str) -> bool:
         """Whether no verdict spoke of the cell, or a person has accepted what it said."""
         decided = self.decided(label)
-        if decided is not None and decided.action == "accept":
-            accepted = decided.night <= night.id and night.at <= decided.at
-        else:
-            accepted = False
-        return accepted or label not in night.called
+        if decided is None or label not in night.called:
+            return label not in night.called
+        if decided.action == "pin":
+            return decided.night == night.id
+        return decided.night <= night.id and night.at <= decided.at
 
     def _good(self, signal: Signal, rule: NightRule) -> Iterator[tuple[Level, ...]]:
         for cell in self.nights[-1].cells if self.nights else ():

@@ -7,10 +7,11 @@ from functools import partial
 
 from jobs import checks, sentences
 from jobs.changes import environment_changes, steps, suspects
+from jobs.ended import ended
 from jobs.findings import NO_BASELINE_AFTER, Finding, NightVerdict, Point, Trend
 from jobs.history import History, eligible, level, standard
 from jobs.levels import Level, Spread, nightly
-from jobs.moves import Move, Watched, called, compared, spread, suspected
+from jobs.moves import Move, Watched, called, compared, spread, suspected, unconfirmed
 from jobs.night import Measured, Night
 from jobs.recommend import recommend
 from jobs.signals import SIGNALS, UNITS, Signal, sample
@@ -38,7 +39,7 @@ def judged(night: Night, verdict: NightVerdict) -> Night:
         update={
             "recommended": verdict.recommended,
             "called": tuple(sorted(changed)),
-            "found": tuple(finding.key for finding in verdict.findings),
+            "found": (*(finding.key for finding in verdict.findings), *verdict.standing),
         }
     )
 
@@ -69,17 +70,23 @@ class _Judge:
             *moved_on,
             *(finding for cell in night.cells for finding in self._uncompared(cell)),
         ]
-        before = history.last.found if history.last is not None else ()
+        heard = history.last_heard
+        before = heard.found if heard is not None else ()
         keys = {finding.key for finding in found}
+        quiet = [key for key in before if key not in keys]
+        over = [key for key in quiet if ended(key, night, found, self._looked_at())]
+        left_before = {one.label for one in heard.left_out} if heard is not None else set()
         return NightVerdict(
             suite=night.suite,
             night=night.id,
             at=night.at,
             node_class=night.node_class,
-            changes=environment_changes(history.last, night) if history.last is not None else (),
+            changes=environment_changes(heard, night) if heard is not None else (),
             findings=tuple(f.model_copy(update={"news": f.key not in before}) for f in found),
-            resolved=tuple(key for key in before if key not in keys and not _one_off(key)),
+            resolved=tuple(key for key in over if not _one_off(key)),
+            standing=tuple(key for key in quiet if key not in over),
             left_out=night.left_out,
+            newly_left_out=tuple(o.label for o in night.left_out if o.label not in left_before),
             recommended=recommended,
             cells=tuple(cell.label for cell in night.cells),
             compared=tuple(c.label for c in night.cells if self._is_compared(c)),
@@ -102,15 +109,23 @@ class _Judge:
 
     def _moves(self, cell: Measured) -> Iterator[Finding]:
         for watched in self._watched(cell):
-            move = called(watched, self._rule)
-            if move is not None:
+            if (move := called(watched, self._rule)) is not None:
                 yield self._told(cell, watched, move)
+            elif (move := unconfirmed(watched, self._rule)) is not None:
+                yield self._told(cell, watched, move).model_copy(update={"kind": "unconfirmed"})
 
     def _told(self, cell: Measured, watched: Watched, move: Move) -> Finding:
         history, night, rule = self._history, self._night, self._rule
         chain = (*watched.earlier, watched.tonight)
-        stepped = steps(chain, spread(watched, rule)) if move.kind == "step" else ()
-        began = stepped[-1].night if stepped else night.id
+        step = None
+        if move.kind == "step":
+            found = steps(chain, spread(watched, rule))
+            up = move.way == "better"
+            step = next((one for one in reversed(found) if (one.ratio > 1) == up), None)
+        # Without a step in the history, a move that one night shows began with it.
+        alone = move.kind == "step" and move.deviation.nights == 1
+        date, began = (step.date, step.night) if step else (night.date if alone else None, night.id)
+        having = [n for n in history.nights if any(c.label == cell.label for c in n.cells)]
         return Finding(
             kind="drift" if move.kind == "drift" and move.way == "worse" else move.way,
             about=cell.label,
@@ -119,8 +134,8 @@ class _Judge:
             ),
             signal=watched.signal,
             deviation=move.deviation,
-            since=None if move.kind == "drift" else stepped[-1].date if stepped else night.date,
-            suspects=tuple(map(str, suspects((*history.nights, night), began))),
+            since=date,
+            suspects=tuple(map(str, suspects((*having, night), began))),
             trend=_trend(watched, rule),
         )
 
@@ -131,7 +146,7 @@ class _Judge:
         parts = checks.changed_parts(self._history, cell)
         if not checks.known(self._history, cell.label) and self._history.nights:
             yield say(kind="new", sentence="is measured for the first time")
-        elif not any(self._watched(cell)):
+        elif not any(watched.signal == _main(cell) for watched in self._watched(cell)):
             yield say(kind="not comparable", sentence=cell.reason or "has no baseline beside it")
         elif not eligible(cell, self._rule):
             yield say(kind="no baseline", sentence=sentences.ineligible(cell, self._rule))
@@ -140,13 +155,27 @@ class _Judge:
             yield say(kind="no baseline", sentence=sentences.too_few(nights, parts, self._rule))
 
     def _is_compared(self, cell: Measured) -> bool:
-        return any(compared(watched, self._rule) for watched in self._watched(cell))
+        """Whether the speed was; tokens per step alone would hide that a pair is gone."""
+        return _main(cell) in self._signals(cell)
+
+    def _signals(self, cell: Measured) -> set[Signal]:
+        """What of a cell has nights to be compared with, and was."""
+        watched = self._watched(cell)
+        return {one.signal for one in watched if compared(one, self._rule) is not None}
+
+    def _looked_at(self) -> dict[str, set[Signal]]:
+        """By label, the signals that were compared tonight, and could have been called."""
+        return {cell.label: self._signals(cell) for cell in self._night.cells}
 
     def _is_lost(self, cell: Measured) -> bool:
         """Whether a cell of this name was a baseline before, and this one can use none."""
         if cell.status != "OK" or self._is_compared(cell) or not eligible(cell, self._rule):
             return False
-        return bool(checks.changed_parts(self._history, cell))
+        if checks.changed_parts(self._history, cell):
+            return True
+        of = partial(sample, signal=_main(cell))
+        unpaired = not of(cell)
+        return unpaired and bool(self._history.levels(cell.fingerprint, of, self._rule))
 
     def _good(self, watched: Watched) -> tuple[Level, ...]:
         return standard(watched.earlier, watched.decided, self._rule)
@@ -155,7 +184,8 @@ class _Judge:
 def _trend(watched: Watched, rule: NightRule) -> Trend:
     chain = (*watched.earlier, watched.tonight._replace(good=False))[-_TREND_NIGHTS:]
     values = nightly(chain)
-    good = [v for v, one in zip(values, chain, strict=True) if one.good][-rule.nights :]
+    compared_with = {one.night for one in standard(watched.earlier, watched.decided, rule)}
+    good = [v for v, one in zip(values, chain, strict=True) if one.night in compared_with]
     return Trend(
         points=tuple(
             Point(date=one.at[:10], value=value, good=one.good)
@@ -164,6 +194,10 @@ def _trend(watched: Watched, rule: NightRule) -> Trend:
         unit=UNITS[watched.signal],
         level=sum(good) / len(good) if good else None,
     )
+
+
+def _main(cell: Measured) -> Signal:
+    return "speed" if cell.is_baseline else "speedup"
 
 
 def _one_off(key: str) -> bool:

@@ -10,7 +10,7 @@ from jobs.message import Message, markdown
 from jobs.night import Night
 from jobs.page import html
 from jobs.suite import NightRule
-from pipeline.outputs import read, write_atomically
+from pipeline.outputs import OtherVersionError, RecordError, read, write_atomically
 from pipeline.spec import Record
 from pipeline.tracking.ledger import Entry, Keeper
 
@@ -36,19 +36,24 @@ def everything(keeper: Keeper, suite: str) -> History:
 
 
 def _history(keeper: Keeper, tags: dict[str, str], suite: str, newest: int) -> History:
-    nights = keeper.read(NIGHT, tags, _NIGHT_FILE, newest)
-    decisions = keeper.read(DECISION, {"suite": suite}, _DECISION_FILE, _DECISIONS)
-    return History(
-        [Night.model_validate_json(text) for text in nights],
-        [Decision.model_validate_json(text) for text in decisions],
-    )
+    decisions = [
+        Decision.model_validate_json(text)
+        for text in keeper.read(DECISION, {"suite": suite}, _DECISION_FILE, _DECISIONS)
+    ]
+    texts = keeper.read(NIGHT, tags, _NIGHT_FILE, newest)
+    nights = {night.id: night for night in map(Night.model_validate_json, texts)}
+    # A night that cells are pinned to counts however long ago it was.
+    for old in sorted({d.night for d in decisions if d.action == "pin"} - nights.keys()):
+        found = keeper.read(NIGHT, {**tags, "key": _key(suite, old)}, _NIGHT_FILE, 1)
+        nights |= {night.id: night for night in map(Night.model_validate_json, found)}
+    return History(list(nights.values()), decisions)
 
 
 def night_entry(night: Night, verdict: NightVerdict, message: Message) -> Entry:
     """A judged night as a document that MLflow shows and a later night reads."""
     return Entry(
         role=NIGHT,
-        key=f"{night.suite}/{night.id}",
+        key=_key(night.suite, night.id),
         at=night.at,
         title=message.title[:200],
         tags={
@@ -62,6 +67,24 @@ def night_entry(night: Night, verdict: NightVerdict, message: Message) -> Entry:
             "verdict.json": verdict.model_dump_json(indent=1),
             "message.html": html(message, verdict),
         },
+    )
+
+
+def _key(suite: str, night: str) -> str:
+    return f"{suite}/{night}"
+
+
+def unjudged_entry(night: Night) -> Entry:
+    """A measured night that no history could be had for: in the history itself, and no baseline."""
+    called = tuple(cell.label for cell in night.cells)
+    kept = night.model_copy(update={"called": called, "undelivered": True})
+    return Entry(
+        role=NIGHT,
+        key=_key(night.suite, night.id),
+        at=night.at,
+        title=f"{night.suite} {night.date}: measured, and not judged",
+        tags={"suite": night.suite, "node_class": tag(night.node_class)},
+        texts={_NIGHT_FILE: kept.model_dump_json()},
     )
 
 
@@ -105,16 +128,26 @@ class Waiting:
         text = _Kept(**entry._asdict()).model_dump_json()
         write_atomically(self._path(entry), text)
 
-    def deliver(self, keeper: Keeper) -> None:
-        """Give MLflow what waits, the oldest first.
+    def deliver(self, keeper: Keeper) -> tuple[str, ...]:
+        """Give MLflow what waits, the oldest first; returns a sentence for each damaged file.
 
         Raises:
             LedgerError: the store does not take it; it goes on waiting.
         """
+        problems = []
         for path in sorted(self._folder.glob("*.json")):
-            kept = read(path, _Kept)
+            try:
+                kept = read(path, _Kept)
+            except OtherVersionError:
+                raise
+            except RecordError as error:
+                aside = path.with_suffix(".damaged")
+                path.replace(aside)
+                problems.append(f"{error}; it was set aside as {aside.name}")
+                continue
             keeper.write(Entry(**kept.model_dump()))
             path.unlink(missing_ok=True)
+        return tuple(problems)
 
     def _path(self, entry: Entry) -> Path:
         return self._folder / f"{entry.key.replace('/', '--').replace(':', '')}.json"

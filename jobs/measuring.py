@@ -25,8 +25,10 @@ from pipeline.sweep import run
 
 NIGHTS = Path("outputs") / "nights"
 # A night that ended before it was judged goes on within this time; later it would be two nights.
-_RESUME = timedelta(hours=12)
+RESUME_H = 12
 _DONE = "judged"
+# Of the budget, what is kept for what has to be measured again.
+_RESERVE = 0.2
 
 
 class NotASweepError(InputError):
@@ -37,6 +39,18 @@ class NotASweepError(InputError):
             "its command only shows something",
             where=f"suite {suite}: command",
             allowed="what `python -m pipeline` takes to run a sweep, +sweep=NAME first",
+        )
+
+
+class NoRoomError(InputError):
+    """A budget in which no cell of the suite fits."""
+
+    def __init__(self, suite: Suite) -> None:
+        super().__init__(
+            f"the budget of {suite.budget_hours:g} h has room for no cell",
+            where=f"suite {suite.name}: budget_hours",
+            allowed="hours enough for the first cell of 'priority', and a fifth more",
+            remedy="show the sweep's estimate with dry_run=true",
         )
 
 
@@ -88,14 +102,24 @@ class Measuring:
         assert self._planned is not None, "the sweep asks what to skip"
         return measured(self.outputs, self._planned)
 
-    def again(self, fingerprints: Collection[str]) -> tuple[Measured, ...] | None:
-        """Measure some cells once more, by engines started anew; None where no time is left."""
+    def again(self, fingerprints: Collection[str]) -> tuple[Measured, ...]:
+        """Measure some cells once more, by engines started anew, as many as there is time for.
+
+        Raises:
+            PipelineError: the sweep could not be run.
+        """
         assert self._planned is not None, "there is a first round"
         plan, prompts = self._planned.plan, self._planned.prompts
-        skipped = frozenset(c.fingerprint for c in plan.cells) - frozenset(fingerprints)
+        others = frozenset(c.fingerprint for c in plan.cells) - frozenset(fingerprints)
+        wanted = plan.without(others)
         left = self._suite.budget_hours * 3600 - (time.monotonic() - self._began)
-        if self._seconds(plan.without(skipped), prompts) > left:
-            return None
+        late = leave_out(
+            wanted, lambda part: self._seconds(part, prompts), left, self._suite.priority
+        )
+        places = {one.at for one in late}
+        skipped = others | {c.fingerprint for c in wanted.cells if c.at in places}
+        if len(late) == len(wanted.cells):
+            return ()
         self._rounds += 1
         config = self._config(self.folder / f"again-{self._rounds}")
         run(config, self._command, skip=lambda plan, prompts: skipped)
@@ -115,11 +139,13 @@ class Measuring:
 
     def _beyond_the_budget(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
         self._planned = Planned(self.config, plan, prompts)
-        budget_s = self._suite.budget_hours * 3600
+        budget_s = self._suite.budget_hours * 3600 * (1 - _RESERVE)
         self.left_out = leave_out(
             plan, lambda part: self._seconds(part, prompts), budget_s, self._suite.priority
         )
         places = {one.at for one in self.left_out}
+        if places and len(places) == len(plan.cells):
+            raise NoRoomError(self._suite)
         return frozenset(c.fingerprint for c in plan.cells if c.at in places)
 
     def _seconds(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> float:
@@ -144,4 +170,4 @@ def _unfinished(root: Path, now: datetime) -> str | None:
     if newest is None or (newest / _DONE).exists():
         return None
     began = datetime.strptime(newest.name, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-    return newest.name if now - began < _RESUME else None
+    return newest.name if now - began < timedelta(hours=RESUME_H) else None

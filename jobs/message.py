@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from jobs.ended import key_parts
 from jobs.findings import Finding, Kind, NightVerdict
 from jobs.suite import Suite
 from pipeline.errors import EXIT_CELLS_FAILED, EXIT_NO_INFRASTRUCTURE, EXIT_REGRESSION
@@ -19,6 +20,7 @@ _SECTIONS: tuple[tuple[str, tuple[Kind, ...]], ...] = (
     ("Cells that measured nothing", ("noop", "suspect", "failed", "missing")),
     ("Recommendation changed", ("recommendation",)),
     ("Improvements", ("better",)),
+    ("Not confirmed", ("unconfirmed",)),
     ("Not compared", ("no baseline", "not comparable", "new")),
 )
 _NOUNS: tuple[tuple[str, tuple[Kind, ...]], ...] = (
@@ -30,6 +32,7 @@ _NOUNS: tuple[tuple[str, tuple[Kind, ...]], ...] = (
     ("missing cell", ("missing",)),
     ("changed recommendation", ("recommendation",)),
     ("improvement", ("better",)),
+    ("unconfirmed change", ("unconfirmed",)),
 )
 # Cells beyond this number that share a sentence share a line.
 _MANY = 3
@@ -127,6 +130,8 @@ def _lines(findings: Sequence[Finding]) -> Iterator[Line]:
 
 def _text(finding: Finding) -> str:
     text = finding.sentence
+    if finding.kind == "unconfirmed":
+        text += "; there was no time, or no way, to measure it again"
     if finding.since is not None:
         text += f". Since {finding.since}"
         if finding.suspects:
@@ -145,7 +150,12 @@ def _counts(verdict: NightVerdict) -> Iterator[str]:
 def _quiet(verdict: NightVerdict) -> str:
     if not verdict.compared:
         return f"{len(verdict.cells)} cells, none with a baseline yet"
-    return f"nothing changed in {len(verdict.compared)} cells"
+    text = f"nothing changed in {len(verdict.compared)} cells"
+    if verdict.changes:
+        names = [one.what for one in verdict.changes]
+        more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
+        text += f", but around them {', '.join(names[:_MANY])}{more}"
+    return text + (f"; {len(verdict.left_out)} left out" if verdict.left_out else "")
 
 
 def _footer(suite: Suite, verdict: NightVerdict) -> Iterator[str]:
@@ -157,7 +167,8 @@ def _footer(suite: Suite, verdict: NightVerdict) -> Iterator[str]:
     code = verdict.exit_code
     if code in (EXIT_REGRESSION, EXIT_CELLS_FAILED, EXIT_NO_INFRASTRUCTURE):
         yield f"Exit code {code}."
-    if verdict.of("better", "worse", "drift", "outputs", "missing") or verdict.lost:
+    another = verdict.lost and verdict.of("no baseline")
+    if another or verdict.of("better", "worse", "drift", "outputs", "missing"):
         yield (
             "To accept this as the new level: `python -m jobs.baseline accept"
             f" suite={suite.name} night={verdict.night} reason=WHY`"
@@ -165,10 +176,9 @@ def _footer(suite: Suite, verdict: NightVerdict) -> Iterator[str]:
 
 
 def _about(key: str) -> str:
-    return key.rpartition(":")[2]
+    return key_parts(key)[2]
 
 
 def _what(key: str) -> str:
-    kind, _, rest = key.partition(":")
-    signal = rest.rpartition(":")[0]
+    kind, signal, _ = key_parts(key)
     return f"{kind} ({signal})" if signal else kind

@@ -57,6 +57,13 @@ def called(watched: Watched, rule: NightRule) -> Move | None:
     return drifted if drifted is not None and _agrees(drifted, 0.0) else None
 
 
+def unconfirmed(watched: Watched, rule: NightRule) -> Move | None:
+    """A move at the calling level of a cell that nobody measured again."""
+    if len(watched.tonight.samples) > 1:
+        return None
+    return _stepped(watched, rule, rule.confidence) or _drifted(watched, rule)
+
+
 def compared(watched: Watched, rule: NightRule) -> Deviation | None:
     """Tonight against the baseline, whatever it shows; None without enough good nights."""
     chosen = standard(watched.earlier, watched.decided, rule)

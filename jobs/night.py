@@ -82,6 +82,8 @@ class Night(Record):
             baseline unless a person accepts them.
         found: keys of all findings, by which the next night knows what is news.
         told: whether people were told of it, by which a later night knows when they last were.
+        undelivered: whether a message about it was due that not everybody got; the next night then
+            says again what this one found.
     """
 
     schema_version: Literal[1] = 1
@@ -97,6 +99,7 @@ class Night(Record):
     called: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     told: bool = False
+    undelivered: bool = False
 
     @property
     def date(self) -> str:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
 
 from jobs import channels
 from jobs.findings import NightVerdict
 from jobs.history import History
 from jobs.judge import judge, judged, to_measure_again
-from jobs.keeping import Waiting, load, night_entry
+from jobs.keeping import Waiting, load, night_entry, unjudged_entry
 from jobs.loading import load_suite
-from jobs.measuring import Measuring
+from jobs.measuring import NIGHTS, RESUME_H, Measuring
 from jobs.message import Message, compose
-from jobs.night import LeftOut, Measured, Night
+from jobs.night import Measured, Night
 from jobs.reading import environment, node_class
 from jobs.suite import Suite
 from pipeline import commandline, console
@@ -33,6 +35,7 @@ from pipeline.errors import (
     PipelineError,
 )
 from pipeline.locks import held
+from pipeline.outputs import WriteError
 from pipeline.tracking.ledger import Keeper, LedgerError
 
 USAGE = "python -m jobs.nightly suite=NAME [KEY=VALUE …] [--config-dir FOLDER]"
@@ -48,11 +51,35 @@ class NightBusyError(InfrastructureError):
         )
 
 
+class NotJudgedError(InfrastructureError):
+    """A night that was measured, and whose history cannot be read."""
+
+    def __init__(self, cause: LedgerError) -> None:
+        super().__init__(
+            f"the night was measured and is kept, and could not be judged: {cause}",
+            remedy=f"started again within {RESUME_H} hours it is judged, and nothing is measured"
+            " again",
+        )
+
+
+class _Told(NamedTuple):
+    """What became of a night's message.
+
+    Attributes:
+        told: whether people got one.
+        undelivered: whether there was news that not everybody got.
+        problems: a sentence for each channel that did not take it.
+    """
+
+    told: bool
+    undelivered: bool
+    problems: tuple[str, ...]
+
+
 def main(argv: Sequence[str]) -> int:
     """Run one night and return its exit code."""
     try:
         suite, extra = _arguments(argv)
-        channels.check(suite)
         return _night(suite, extra)
     except PipelineError as error:
         console.fail(str(error))
@@ -73,78 +100,95 @@ def _arguments(argv: Sequence[str]) -> tuple[Suite, list[str]]:
 
 def _night(suite: Suite, extra: Sequence[str]) -> int:
     try:
-        measuring = Measuring(suite, extra, datetime.now(UTC))
-        measuring.root.mkdir(parents=True, exist_ok=True)
-        lock = measuring.root / ".lock"
-        with held(lock, f"night of {suite.name}", 0.0, NightBusyError):
-            return _run(suite, measuring)
+        channels.check(suite)
+        with held(_lock(suite), f"night of {suite.name}", 0.0, NightBusyError):
+            # Under the lock: it looks for a night to go on with, and must not take a running one.
+            return _run(suite, Measuring(suite, extra, datetime.now(UTC)))
     except PipelineError as error:
         _tell_trouble(suite, error)
         raise
 
 
+def _lock(suite: Suite) -> Path:
+    folder = NIGHTS / suite.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(folder, error) from error
+    return folder / ".lock"
+
+
 def _run(suite: Suite, measuring: Measuring) -> int:
-    cells = measuring.first()
-    start, config = measuring.start, measuring.config
-    night = Night(
-        id=measuring.id,
-        suite=suite.name,
-        at=measuring.began_at,
-        node_class=node_class(start, config.platform.name),
-        environment=environment(start),
-        cells=cells,
-        left_out=measuring.left_out,
-    )
+    night = _measured(suite, measuring)
+    config = measuring.config
     keeper = Keeper(config.name, config.tracking.uri)
     waiting = Waiting(measuring.root / "waiting")
-    waiting.deliver(keeper)
-    history = load(keeper, suite.name, night.node_class, suite.rule)
+    try:
+        problems = waiting.deliver(keeper)
+        history = load(keeper, suite.name, night.node_class, suite.rule)
+    except LedgerError as error:
+        waiting.add(unjudged_entry(night))
+        raise NotJudgedError(error) from error
     night = _doubts_settled(suite, measuring, history, night)
     verdict = judge(history, night, suite.rule)
     message = compose(suite, verdict)
-    told, problems = _told(suite, history, verdict, message)
-    kept = judged(night, verdict).model_copy(update={"told": told})
-    waiting.add(night_entry(kept, verdict, message))
+    night = judged(night, verdict)
+    # Kept before anybody is told: telling takes minutes where a receiver is slow, and may fail.
+    pending = night.model_copy(update={"undelivered": verdict.has_news})
+    waiting.add(night_entry(pending, verdict, message))
     measuring.close()
+    told = _told(suite, history, verdict, message)
+    night = night.model_copy(update={"told": told.told, "undelivered": told.undelivered})
+    waiting.add(night_entry(night, verdict, message))
+    problems += told.problems
     try:
-        waiting.deliver(keeper)
+        problems += waiting.deliver(keeper)
     except LedgerError as error:
-        problems = (*problems, str(error))
+        problems += (str(error),)
     for problem in problems:
         console.warn(problem)
     code = verdict.exit_code
     return EXIT_NO_INFRASTRUCTURE if problems and code == EXIT_OK else code
 
 
+def _measured(suite: Suite, measuring: Measuring) -> Night:
+    cells = measuring.first()
+    start = measuring.start
+    return Night(
+        id=measuring.id,
+        suite=suite.name,
+        at=measuring.began_at,
+        node_class=node_class(start, measuring.config.platform.name),
+        environment=environment(start),
+        cells=cells,
+        left_out=measuring.left_out,
+    )
+
+
 def _doubts_settled(suite: Suite, measuring: Measuring, history: History, night: Night) -> Night:
     """The night with what looked moved measured again, as far as the budget goes."""
     doubted = to_measure_again(history, night, suite.rule)
     again: list[Measured] = []
-    for _ in range(suite.measure_again if doubted else 0):
-        measured = measuring.again(doubted)
-        if measured is None:
-            reason = "looked changed, and the budget had no time left to measure it again"
-            left = tuple(
-                LeftOut(at=c.at, reason=reason) for c in night.cells if c.fingerprint in doubted
-            )
-            return night.model_copy(
-                update={"again": tuple(again), "left_out": (*night.left_out, *left)}
-            )
-        again += measured
+    try:
+        for _ in range(suite.measure_again if doubted else 0):
+            again += measuring.again(doubted)
+    except PipelineError as error:
+        # What was measured is judged all the same; what nobody confirmed is said to be so.
+        console.warn(f"measuring again: {error}")
     return night.model_copy(update={"again": tuple(again)})
 
 
-def _told(
-    suite: Suite, history: History, verdict: NightVerdict, message: Message
-) -> tuple[bool, tuple[str, ...]]:
-    """Whether people were told, and what became of the messages that did not arrive."""
+def _told(suite: Suite, history: History, verdict: NightVerdict, message: Message) -> _Told:
+    """Tell whom it concerns: everything always, people what is new, or once a week a line."""
     problems = channels.tell(channels.always(suite), message, verdict)
     if verdict.has_news:
-        return True, (*problems, *channels.tell(channels.people(suite), message, verdict))
+        lost = channels.tell(channels.people(suite), message, verdict)
+        return _Told(not lost, bool(lost), (*problems, *lost))
     if not _line_is_due(suite, history, verdict):
-        return False, problems
+        return _Told(False, False, problems)
     line = Message(title=message.title, exit_code=message.exit_code)
-    return True, (*problems, *channels.tell(channels.people(suite), line, verdict))
+    lost = channels.tell(channels.people(suite), line, verdict)
+    return _Told(not lost, False, (*problems, *lost))
 
 
 def _line_is_due(suite: Suite, history: History, verdict: NightVerdict) -> bool:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from jobs.changes import OWN_COMMIT
 from jobs.night import Costs, Measured
 from pipeline.analysis.findings import CellFinding, Evidence
 from pipeline.analysis.judging import find, pair
@@ -76,7 +77,7 @@ def environment(start: StartRecord) -> dict[str, str]:
         "cores": host.get("cores"),
         "usable cores": host.get("usable_cores"),
         "gpus": ", ".join(map(str, gpus)) if isinstance(gpus := host.get("gpus"), list) else None,
-        "pipeline": start.git_commit,
+        OWN_COMMIT: start.git_commit,
         **others,
     }
     return {name: str(value) for name, value in found.items() if value not in (None, "")}

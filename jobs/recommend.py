@@ -28,9 +28,11 @@ def recommend(
     Args:
         spread: the variance of a speed-up between nights.
     """
-    chosen: dict[str, str] = {}
     findings = []
     standing = history.last.recommended if history.last is not None else {}
+    # A place that was left out for one night keeps what was recommended for it.
+    out = {place(one.at) for one in night.left_out}
+    chosen = {where: name for where, name in standing.items() if where in out}
     cells = sorted(night.last, key=lambda cell: place(cell.at))
     for where, group in groupby(cells, key=lambda cell: place(cell.at)):
         choice = _Choice(history, night, tuple(group), spread, rule)
@@ -55,8 +57,8 @@ class _Choice:
         self._nights = (*history.nights, night)
         self._spread, self._rule = spread, rule
         self._usable = {setting(c.at): c for c in cells if _usable(c, rule)}
-        # What failed, or was left out for the budget, says nothing against itself.
-        self._untried = {setting(c.at) for c in cells if c.status in ("FAILED", "THROTTLED")}
+        # What failed, was left out for the budget or has no pair, says nothing against itself.
+        self._untried = {setting(c.at) for c in cells if _untried(c, rule)}
         self._measured = {setting(c.at) for c in cells}
         self._untried |= {setting(one.at) for one in night.left_out}
 
@@ -101,6 +103,10 @@ class _Choice:
 
 def _usable(cell: Measured, rule: NightRule) -> bool:
     return eligible(cell, rule) and bool(_values(cell))
+
+
+def _untried(cell: Measured, rule: NightRule) -> bool:
+    return cell.status in ("FAILED", "THROTTLED") or (eligible(cell, rule) and not _values(cell))
 
 
 def _difference(night: Night, one: Measured, two: Measured) -> Level | None:

@@ -33,6 +33,19 @@ def _slower_by_luck() -> Situation:
     return quiet(LONG), night(LONG, {"ngram": 1.12}, again=again)
 
 
+def _unconfirmed() -> Situation:
+    """Slower, and no time left to measure it again."""
+    return quiet(LONG), night(LONG, {"ngram": 1.12})
+
+
+def _unpaired() -> Situation:
+    """A machine that drifted too far while it was measured for a ratio to mean anything."""
+    alone = cell(MTP, seed=LONG).model_copy(
+        update={"reference": {}, "reason": "its baseline drifted by 7 % around it"}
+    )
+    return quiet(LONG), night(LONG, cells=_with(LONG, alone))
+
+
 def _since_yesterday() -> Situation:
     """A first night that was too small to call, and a driver that came with it."""
     before = [*quiet(LONG), night(LONG, {"ngram": 1.168}, environment=_driver())]
@@ -152,6 +165,8 @@ SITUATIONS: dict[str, Callable[[], Situation]] = {
     "second": lambda: (quiet(1), night(1)),
     "slower": _slower,
     "slower_by_luck": _slower_by_luck,
+    "unconfirmed": _unconfirmed,
+    "unpaired": _unpaired,
     "slower_since_yesterday": _since_yesterday,
     "still_slower": _still_slower,
     "over": _over,

@@ -5,8 +5,18 @@ import pytest
 from jobs.findings import NightVerdict
 from jobs.history import Decision, History
 from jobs.judge import judge, judged, to_measure_again
-from jobs.night import Night
-from tests.jobs.nights import MTP, NGRAM, NONE, cell, fingerprint, night, quiet
+from jobs.night import LeftOut, Night
+from tests.jobs.nights import (
+    ENVIRONMENT,
+    MTP,
+    NGRAM,
+    NONE,
+    cell,
+    fingerprint,
+    night,
+    quiet,
+    usual,
+)
 from tests.jobs.situations import LONG, RULE, SITUATIONS
 
 EXPECTED: dict[str, tuple[int, list[str]]] = {
@@ -15,6 +25,8 @@ EXPECTED: dict[str, tuple[int, list[str]]] = {
     "second": (5, ["no baseline"] * 3),
     "slower": (4, ["worse"]),
     "slower_by_luck": (0, []),
+    "unconfirmed": (5, ["unconfirmed"]),
+    "unpaired": (5, ["not comparable"]),
     "slower_since_yesterday": (4, ["worse"]),
     "still_slower": (4, ["worse"]),
     "over": (0, []),
@@ -78,8 +90,78 @@ def test_a_cell_that_failed_is_measured_again_where_it_was_good() -> None:
     assert to_measure_again(History([]), tonight, RULE) == ()
 
 
-def test_without_being_measured_again_nothing_is_called() -> None:
-    assert judge(History(quiet(LONG)), night(LONG, {"ngram": 0.8}), RULE).exit_code == 0
+def test_what_nobody_measured_again_is_told_is_no_regression_and_no_baseline() -> None:
+    verdict = verdict_of("unconfirmed")
+    assert verdict.has_news
+    assert not verdict.of("worse")
+    assert judged(SITUATIONS["unconfirmed"]()[1], verdict).called == (NGRAM.label,)
+
+
+def test_a_speedup_that_could_not_be_paired_is_not_hidden_by_the_tokens_per_step() -> None:
+    verdict = verdict_of("unpaired")
+    assert MTP.label not in verdict.compared
+    assert verdict.findings[0].sentence == "its baseline drifted by 7 % around it"
+
+
+def test_a_cell_that_never_was_ok_has_failed_and_is_no_regression() -> None:
+    idle = cell(MTP, status="NOOP_NO_ACCEPT")
+    nights = [night(n, cells=[*night(n).cells[:2], idle]) for n in range(LONG)]
+    verdict = judge(History(nights), night(LONG, cells=[*night(LONG).cells[:2], idle]), RULE)
+    assert verdict.exit_code == 3
+    assert [f.about for f in verdict.of("failed", "noop")] == [MTP.label]
+
+
+# --- what is news
+
+
+def test_what_a_message_said_that_did_not_arrive_is_news_again() -> None:
+    (*before, first), tonight = SITUATIONS["still_slower"]()
+    lost = first.model_copy(update={"undelivered": True})
+    verdict = judge(History([*before, lost]), tonight, RULE)
+    assert verdict.findings[0].news
+    assert verdict.has_news
+
+
+def test_what_changed_around_a_night_whose_message_was_lost_is_told_the_next() -> None:
+    before, tonight = SITUATIONS["new_engine"]()
+    lost = tonight.model_copy(update={"undelivered": True})
+    after = night(LONG + 1, environment=tonight.environment)
+    assert [c.what for c in judge(History([*before, lost]), after, RULE).changes] == ["vllm"]
+    assert judge(History([*before, tonight]), after, RULE).changes == ()
+
+
+def test_a_finding_is_not_over_because_its_cell_was_left_out_for_a_night() -> None:
+    before, first = SITUATIONS["slower"]()
+    nights = kept(list(before), first)
+    out = [LeftOut(at=NGRAM, reason="no time")]
+    without = night(LONG + 1, cells=[c for c in usual(LONG + 1) if c.at != NGRAM], left_out=out)
+    verdict = judge(History(nights), without, RULE)
+    assert (verdict.resolved, verdict.standing) == ((), (f"worse:speedup:{NGRAM.label}",))
+    nights = kept(nights, without)
+    back = night(LONG + 2, {"ngram": 1.12}, again=[cell(NGRAM, 1.12, seed=990)])
+    assert not judge(History(nights), back, RULE).of("worse")[0].news
+
+
+def test_a_cell_that_is_newly_left_out_is_news_once() -> None:
+    before, tonight = SITUATIONS["left_out"]()
+    verdict = judge(History(before), tonight, RULE)
+    assert verdict.newly_left_out == (MTP.label,)
+    assert verdict.has_news
+    next_night = night(LONG + 1, cells=usual(LONG + 1)[:2], left_out=tonight.left_out)
+    assert not judge(History(kept(list(before), tonight)), next_night, RULE).has_news
+
+
+def test_a_commit_of_the_pipeline_alone_wakes_nobody() -> None:
+    tonight = night(LONG, environment={**ENVIRONMENT, "pipeline": "f00"})
+    verdict = judge(History(quiet(LONG)), tonight, RULE)
+    assert [change.what for change in verdict.changes] == ["pipeline"]
+    assert not verdict.has_news
+
+
+def test_a_place_that_was_left_out_keeps_its_recommendation() -> None:
+    none = [LeftOut(at=at, reason="no time") for at in (NONE, NGRAM, MTP)]
+    verdict = judge(History(quiet(LONG)), night(LONG, cells=[], left_out=none), RULE)
+    assert verdict.recommended == {"tiny/chat/c1": "mtp K=1"}
 
 
 def test_the_same_finding_is_news_only_once() -> None:
@@ -140,6 +222,14 @@ def test_a_pinned_night_is_what_all_later_ones_are_compared_with() -> None:
     assert finding.deviation.baseline_nights == 1
 
 
+def test_a_night_that_may_be_no_baseline_cannot_be_pinned_to() -> None:
+    poor = [cell(NONE), cell(NGRAM), cell(MTP, 1.0, length=1.0)]
+    nights = [night(0, cells=poor), *quiet(LONG)[1:]]
+    pin = accepted(nights[0].id, nights[-1].at).model_copy(update={"action": "pin"})
+    verdict = judge(History(nights, [pin]), night(LONG), RULE)
+    assert verdict.compared == (NONE.label, NGRAM.label)
+
+
 def test_a_reset_takes_earlier_decisions_back() -> None:
     before, tonight = SITUATIONS["faster"]()
     nights = kept(list(before), tonight)
@@ -171,6 +261,16 @@ def test_fewer_tokens_per_step_are_a_regression_without_any_clock() -> None:
     tonight = night(LONG, cells=[*night(LONG).cells[:2], short[0]], again=short[1:])
     (finding,) = judge(History(quiet(LONG)), tonight, RULE).findings
     assert (finding.kind, finding.signal) == ("worse", "length")
+
+
+def test_a_step_the_other_way_does_not_date_a_fall() -> None:
+    level = [1.2] * 10 + [1.08] * 3 + [1.11]
+    nights = [night(n, {"ngram": value}) for n, value in enumerate(level)]
+    for number in range(10, 14):
+        nights[number] = nights[number].model_copy(update={"called": (NGRAM.label,)})
+    tonight = night(14, {"ngram": 1.11}, again=[cell(NGRAM, 1.11, seed=990)])
+    (finding,) = judge(History(nights), tonight, RULE).of("worse")
+    assert finding.since == nights[10].date
 
 
 def test_the_first_message_names_what_changed_in_the_night_of_the_step() -> None:

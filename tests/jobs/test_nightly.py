@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
 
-from jobs import alarm, nightly
+from jobs import nightly
 from jobs.history import History
-from jobs.keeping import everything
-from jobs.measuring import _unfinished
-from jobs.night import Night
+from jobs.keeping import Waiting, everything
+from jobs.measuring import NIGHTS, _unfinished
+from jobs.night import Measured, Night
 from jobs.suite import Suite
+from pipeline.config import read_command_line
+from pipeline.errors import InfrastructureError, PipelineError
+from pipeline.execution.host import detect_platform
 from pipeline.locks import held
 from pipeline.tracking.ledger import Keeper
+from tests.factories import start_record
 from tests.jobs.nights import SUITE, night, quiet
 from tests.jobs.test_channels import HOOK, Receiver
 from tests.jobs.test_message import told
@@ -127,7 +131,7 @@ def after(nights: list[Night], quiet_rule: str, hook: Receiver) -> list[str]:
 def test_a_night_with_news_is_told_whole(hook: Receiver) -> None:
     suite: Suite = SUITE.model_copy(update={"tell": (HOOK,), "quiet": "never"})
     message, verdict = told("slower")
-    assert nightly._told(suite, History(quiet(3)), verdict, message) == (True, ())
+    assert nightly._told(suite, History(quiet(3)), verdict, message) == (True, False, ())
     assert "## Regressions" in hook.bodies[0]["markdown"]
 
 
@@ -147,32 +151,117 @@ def test_a_finding_that_stays_is_not_told_every_night(hook: Receiver) -> None:
     suite = SUITE.model_copy(update={"tell": (HOOK,)})
     lately = [night(n).model_copy(update={"told": True}) for n in range(14)]
     message, verdict = told("still_slower")
-    assert nightly._told(suite, History(lately), verdict, message) == (False, ())
+    assert nightly._told(suite, History(lately), verdict, message) == (False, False, ())
     assert hook.bodies == []
 
 
-# --- the alarm
+# --- a whole night whose cells are made up
 
 
-def test_the_alarm_says_how_the_night_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: Receiver
+class MadeUp:
+    """A night whose measurements are stated, with all that follows from them for real."""
+
+    def __init__(self, tonight: Night, again: PipelineError | None = None) -> None:
+        self.id, self.began_at, self.left_out = tonight.id, tonight.at, ()
+        self.root = NIGHTS / "mine"
+        self.config = read_command_line(["+sweep=smoke"], detect_platform)
+        self.start = start_record()
+        self.closed = False
+        self._cells, self._trouble = tonight.cells, again
+
+    def first(self) -> tuple[Measured, ...]:
+        return self._cells
+
+    def again(self, fingerprints: Collection[str]) -> tuple[Measured, ...]:
+        if self._trouble is not None:
+            raise self._trouble
+        return tuple(c for c in self._cells if c.fingerprint in fingerprints)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def run_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, MadeUp]]:
+    monkeypatch.chdir(tmp_path)
+    channel = {"kind": "webhook", "shape": "plain", "url_env": "HOOK_URL", "tries": 1}
+
+    def one(tonight: Night, *extra: str, again: PipelineError | None = None) -> tuple[int, MadeUp]:
+        made = MadeUp(tonight, again)
+        monkeypatch.setattr(nightly, "Measuring", lambda *_: made)
+        arguments = suite_in(tmp_path / "conf", tell=[channel])
+        if extra:
+            made.config = read_command_line(["+sweep=smoke", *extra], detect_platform)
+        return nightly.main(arguments), made
+
+    return one
+
+
+def slower(number: int) -> Night:
+    return night(number, {"ngram": 1.12})
+
+
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+def test_a_regression_whose_message_was_lost_is_told_the_next_night(
+    run_night: Callable[..., tuple[int, MadeUp]], hook: Receiver
 ) -> None:
-    monkeypatch.setenv("MONITOR_UNIT", "spec-decode-nightly@mine.service")
-    monkeypatch.setenv("MONITOR_SERVICE_RESULT", "oom-kill")
-    monkeypatch.setenv("MONITOR_EXIT_STATUS", "9")
-    channel = {"kind": "webhook", "shape": "plain", "url_env": "HOOK_URL"}
-    assert alarm.main(suite_in(tmp_path, tell=[channel])) == 0
-    (body,) = hook.bodies
-    assert body["title"].endswith("the night ended without a verdict")
-    assert "spec-decode-nightly@mine.service ended with oom-kill 9" in body["markdown"]
+    for number in range(4):
+        run_night(night(number))
+    hook.bodies.clear()
+    hook.answers[:] = [500]
+    assert run_night(slower(4))[0] == 4
+    (kept,) = (n for n in everything(Keeper("smoke", None), "mine").nights if n.id == slower(4).id)
+    assert (kept.told, kept.undelivered) == (False, True)
+    hook.answers[:] = [200]
+    hook.bodies.clear()
+    assert run_night(slower(5))[0] == 4
+    assert "## Regressions" in hook.bodies[0]["markdown"]
+    assert run_night(slower(6))[0] == 4
+    assert len(hook.bodies) == 1
 
 
-def test_the_alarm_of_another_scheduler_says_what_it_was_given(
-    tmp_path: Path, hook: Receiver
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+def test_a_night_that_ends_while_people_are_told_is_kept(
+    run_night: Callable[..., tuple[int, MadeUp]], hook: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    channel = {"kind": "webhook", "shape": "plain", "url_env": "HOOK_URL"}
-    assert alarm.main([*suite_in(tmp_path, tell=[channel]), "what=the disk is full"]) == 0
-    assert "the disk is full" in hook.bodies[0]["markdown"]
+    def stopped(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nightly, "_told", stopped)
+    code, made = run_night(night(0))
+    assert code == 130
+    assert made.closed
+    waiting = Waiting(made.root / "waiting")
+    keeper = Keeper("smoke", None)
+    waiting.deliver(keeper)
+    (kept,) = everything(keeper, "mine").nights
+    assert kept.undelivered
+
+
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+def test_a_night_without_its_history_is_kept_and_judged_when_it_is_started_again(
+    run_night: Callable[..., tuple[int, MadeUp]], hook: Receiver
+) -> None:
+    code, made = run_night(night(0), "tracking.uri=http://127.0.0.1:9")
+    assert code == 5
+    assert not made.closed
+    assert "could not be judged" in hook.bodies[0]["markdown"]
+    assert list((made.root / "waiting").glob("*.json"))
+    assert run_night(night(0))[1].closed
+    (kept,) = everything(Keeper("smoke", None), "mine").nights
+    assert kept.called == ()
+
+
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+def test_a_doubt_that_could_not_be_measured_again_is_told_and_ends_with_5(
+    run_night: Callable[..., tuple[int, MadeUp]], hook: Receiver
+) -> None:
+    for number in range(4):
+        run_night(night(number))
+    hook.bodies.clear()
+    busy = InfrastructureError("another sweep measures here")
+    assert run_night(slower(4), again=busy)[0] == 5
+    assert "## Not confirmed" in hook.bodies[0]["markdown"]
 
 
 # --- a real night
@@ -186,17 +275,20 @@ def test_a_real_night_is_measured_judged_told_and_kept(
     monkeypatch.chdir(tmp_path)
     arguments = suite_in(
         tmp_path / "conf",
-        command=["+sweep=smoke", "dataset=echo", "dataset.limit=6", "measure.max_tokens=12"],
+        command=[
+            *("+sweep=nightly_cpu", "dataset=echo", "dataset.limit=6"),
+            *("measure.max_tokens=12", "measure.repeats=2"),
+        ],
         tell=[{"kind": "console"}, {"kind": "file", "folder": "last"}],
     )
     assert nightly.main(arguments) == 5
     out = capsys.readouterr().out
-    assert "2 cells, none with a baseline yet" in out
-    (first,) = everything(Keeper("smoke", None), "mine").nights
-    none, ngram = first.cells
-    assert len(none.costs) == len(ngram.reference) == 6
+    assert "3 cells, none with a baseline yet" in out
+    (first,) = everything(Keeper("nightly_cpu", None), "mine").nights
+    none, ngram, mtp = first.cells
+    assert len(none.costs) == len(ngram.reference) == len(mtp.reference) == 6
     assert len(none.outputs) == 6
-    assert ngram.lossless == "lossless"
+    assert ngram.lossless == mtp.lossless == "lossless"
     assert first.environment["vllm"]
     assert int(first.environment["usable cores"]) >= 1
     assert (tmp_path / "last" / "junit.xml").is_file()

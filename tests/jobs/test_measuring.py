@@ -1,0 +1,83 @@
+"""What a night measures, by the hours it has."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from jobs import measuring, nightly
+from jobs.measuring import Measuring, NoRoomError
+from jobs.suite import ConsoleChannel, Suite
+from tests.jobs.test_budget import PLAN, seconds
+from tests.jobs.test_nightly import suite_in
+
+NOW = datetime(2026, 11, 29, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """By sweep that a night runs, the cells that it does not skip; they take what is stated."""
+    rounds: list[set[str]] = []
+
+    def run(config: object, argv: object, skip: object) -> int:
+        skipped = skip(PLAN, {})  # type: ignore[operator]
+        rounds.append({c.at.label for c in PLAN.cells if c.fingerprint not in skipped})
+        return 0
+
+    monkeypatch.setattr(measuring, "run", run)
+    monkeypatch.setattr(measuring, "measured", lambda *_: ())
+    monkeypatch.setattr(Measuring, "_seconds", lambda self, plan, prompts: seconds(plan))
+    return rounds
+
+
+def night_of(budget_s: float, *priority: str) -> Measuring:
+    suite = Suite(
+        name="mine",
+        command=("+sweep=smoke",),
+        budget_hours=budget_s / 3600,
+        priority=priority,
+        tell=(ConsoleChannel(kind="console"),),
+    )
+    return Measuring(suite, (), NOW)
+
+
+def test_a_fifth_of_the_hours_is_kept_for_what_is_measured_again(
+    measured: list[set[str]],
+) -> None:
+    whole = night_of(seconds(PLAN) / 0.8 + 1)
+    whole.first()
+    assert whole.left_out == ()
+    tight = night_of(seconds(PLAN) + 1)
+    tight.first()
+    assert tight.left_out
+
+
+def test_where_not_all_doubts_fit_the_dearest_are_measured_again(measured: list[set[str]]) -> None:
+    night = night_of(seconds(PLAN) / 0.8 + 1, "*/mtp-*/b/*")
+    night.first()
+    night._began -= seconds(PLAN) / 0.8 + 1 - 100  # it took so long that 100 s are left
+    night.again([c.fingerprint for c in PLAN.cells])
+    assert measured[1:] == [{"tiny/mtp-k1/b/c1"}]
+
+
+def test_where_no_doubt_fits_nothing_is_measured_again(measured: list[set[str]]) -> None:
+    night = night_of(seconds(PLAN) / 0.8 + 1)
+    night.first()
+    night._began -= seconds(PLAN) / 0.8
+    assert night.again([c.fingerprint for c in PLAN.cells]) == ()
+    assert len(measured) == 1
+
+
+def test_hours_with_room_for_no_cell_are_refused(measured: list[set[str]]) -> None:
+    with pytest.raises(NoRoomError, match="has room for no cell"):
+        night_of(1.0).first()
+
+
+def test_the_command_ends_with_2_before_any_engine_where_no_cell_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert nightly.main(suite_in(tmp_path / "conf", budget_hours=0.0001)) == 2
+    assert "has room for no cell" in capsys.readouterr().err
