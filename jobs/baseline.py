@@ -16,14 +16,15 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from statistics import fmean
-from typing import get_args
+from typing import NamedTuple, get_args
 
-from jobs.history import Decision, History, standard
+from jobs.history import Decision, History, eligible, standard
 from jobs.keeping import decision_entry, everything
 from jobs.levels import nightly
 from jobs.loading import load_suite
-from jobs.night import Measured
+from jobs.night import Measured, Night
 from jobs.signals import SIGNALS, UNITS, Signal, sample
 from jobs.suite import NightRule, Suite
 from pipeline import console
@@ -40,11 +41,18 @@ USAGE = (
 _ACTIONS = get_args(Decision.model_fields["action"].annotation)
 
 
+class _Arguments(NamedTuple):
+    verb: str
+    suite: Suite
+    given: dict[str, str]
+    folders: tuple[Path, ...]
+
+
 def main(argv: Sequence[str]) -> int:
     """Run one verb and return its exit code."""
     try:
-        verb, suite, given = _arguments(argv)
-        keeper = _keeper(suite)
+        verb, suite, given, folders = _arguments(argv)
+        keeper = _keeper(suite, folders)
         history = everything(keeper, suite.name)
         if verb != "show":
             decision = _decision(verb, suite, history, given)
@@ -57,16 +65,19 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def _arguments(argv: Sequence[str]) -> tuple[str, Suite, dict[str, str]]:
+def _arguments(argv: Sequence[str]) -> _Arguments:
     arguments = split(argv)
     words, given = options(arguments.overrides, ("suite", "night", "cell", "reason"), USAGE)
     if len(words) != 1 or words[0] not in ("show", *_ACTIONS) or "suite" not in given:
         raise InputError("one verb and a suite are needed", allowed=USAGE)
-    return words[0], load_suite(given["suite"], arguments.folders), given
+    suite = load_suite(given["suite"], arguments.folders)
+    return _Arguments(words[0], suite, given, arguments.folders)
 
 
-def _keeper(suite: Suite) -> Keeper:
-    config = read_command_line([*suite.command, "dry_run=true"], detect_platform)
+def _keeper(suite: Suite, folders: Sequence[Path]) -> Keeper:
+    """The store of the suite's sweep, which may be made of options in the user's own folders."""
+    users = [f"--config-dir={folder}" for folder in folders]
+    config = read_command_line([*suite.command, "dry_run=true", *users], detect_platform)
     assert config is not None, "a suite runs a sweep"
     return Keeper(config.name, config.tracking.uri)
 
@@ -75,29 +86,56 @@ def _decision(verb: str, suite: Suite, history: History, given: dict[str, str]) 
     """The decision that was typed.
 
     Raises:
-        InputError: there is no such night or cell, or no reason is given.
+        InputError: there is no such night or cell, it measured nothing that could be compared with,
+            or no reason is given.
     """
     needed = ("reason",) if verb == "reset" else ("night", "reason")
     for key in needed:
         if key not in given:
             raise InputError(f"'{verb}' needs {key}=…", allowed=USAGE)
     night = "" if verb == "reset" else given["night"]
-    nights = [one.id for one in history.nights]
-    if night and night not in nights:
-        raise InputError(
-            f"there is no night '{night}'{nearest(night, nights)}",
-            where=f"suite {suite.name}",
-            allowed=", ".join(nights[-10:]) or "none yet",
-        )
+    meant = _night(history, suite, night) if night else None
+    cells = _cells(history, given.get("cell"))
+    if meant is not None:
+        usable = _usable(meant, cells, suite.rule)
+        cells = usable if cells else ()
     return Decision(
         action=verb,
         suite=suite.name,
         night=night,
-        cells=_cells(history, given.get("cell")),
+        cells=cells,
         reason=given["reason"],
         by=getpass.getuser(),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _night(history: History, suite: Suite, id_: str) -> Night:
+    nights = {one.id: one for one in history.nights}
+    if id_ not in nights:
+        raise InputError(
+            f"there is no night '{id_}'{nearest(id_, nights)}",
+            where=f"suite {suite.name}",
+            allowed=", ".join(list(nights)[-10:]) or "none yet",
+        )
+    return nights[id_]
+
+
+def _usable(night: Night, cells: Sequence[str], rule: NightRule) -> tuple[str, ...]:
+    """Of some cells or all, those that later nights can be compared with as it measured them."""
+    found = tuple(
+        one.label
+        for one in night.cells
+        if (not cells or one.label in cells)
+        and all(eligible(measured, rule) for measured in night.measurements(one.fingerprint))
+    )
+    if not found:
+        raise InputError(
+            f"the night holds no usable measurement of {', '.join(cells) or 'any cell'}",
+            where=f"night {night.id}",
+            allowed="a night in which it is OK, its drafts are accepted and its answers lossless",
+        )
+    return found
 
 
 def _cells(history: History, pattern: str | None) -> tuple[str, ...]:
@@ -116,8 +154,10 @@ def _shown(history: History, suite: Suite) -> Iterator[str]:
     if history.last is None:
         yield f"{suite.name} has no night yet"
         return
+    here = [one for one in history.nights if one.node_class == history.last.node_class]
+    alike = History(here, history.decisions)
     for cell in history.last.cells:
-        yield f"{cell.label}: {_baseline(history, cell, suite.rule)}"
+        yield f"{cell.label}: {_baseline(alike, cell, suite.rule)}"
     for one in history.decisions:
         cells = ", ".join(one.cells) or "all cells"
         what = " ".join(filter(None, (one.action, one.night)))

@@ -7,6 +7,7 @@ from collections import defaultdict
 from xml.etree import ElementTree
 
 from jobs.findings import REGRESSIONS, Finding, NightVerdict
+from jobs.message import Message, plain
 
 # What an engine's log may hold and XML may not, not even escaped.
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -25,6 +26,19 @@ def junit(verdict: NightVerdict) -> str:
     for kind in ("failure", "error", "skipped"):
         count = sum(case.find(kind) is not None for case in suite)
         suite.set({"failure": "failures", "error": "errors"}.get(kind, kind), str(count))
+    return _text(suite)
+
+
+def without_verdict(message: Message) -> str:
+    """The XML of a night that has no verdict: one error, which is its message."""
+    suite = ElementTree.Element("testsuite", name="nightly", failures="0", errors="1", skipped="0")
+    case = ElementTree.SubElement(suite, "testcase", classname="nightly", name="the night")
+    error = ElementTree.SubElement(case, "error", message=message.title, type="no verdict")
+    error.text = plain(message)
+    return _text(suite)
+
+
+def _text(suite: ElementTree.Element) -> str:
     suite.set("tests", str(len(suite)))
     ElementTree.indent(suite)
     text = ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)

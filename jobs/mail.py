@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import smtplib
 import ssl
+from concurrent.futures import Future
+from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
+from threading import Event, Thread
 
 from jobs.findings import NightVerdict
 from jobs.message import Message, plain
@@ -15,6 +18,13 @@ from jobs.suite import Channel, MailChannel
 from jobs.trouble import RejectedError, UndeliveredError
 
 _PASSING = range(400, 500)
+# By recipient, the code and text of a refusal.
+Refused = dict[str, tuple[int, bytes]]
+
+
+def named(channel: MailChannel) -> str:
+    """The channel in words that hold no secret."""
+    return f"mail server {channel.host}:{channel.port}"
 
 
 def variables(channel: Channel) -> tuple[str, ...]:
@@ -41,16 +51,15 @@ def compose(channel: MailChannel, message: Message, verdict: NightVerdict | None
 
 
 def send(channel: MailChannel, message: Message, verdict: NightVerdict | None) -> None:
-    """Send once; the time limit is on each answer of the server.
+    """Send once. The time limit is on the whole exchange, so a server that trickles ends too.
 
     Raises:
         UndeliveredError: nobody there, too slow, or a refusal that may pass.
         RejectedError: a refusal that will not, or a certificate that is not to be trusted.
     """
-    where = f"mail server {channel.host}:{channel.port}"
+    where = named(channel)
     try:
-        with _connected(channel, where) as server:
-            refused = server.send_message(compose(channel, message, verdict))
+        refused = _within_limit(channel, compose(channel, message, verdict))
     except ssl.SSLCertVerificationError as error:
         raise RejectedError(where, f"its certificate: {error.verify_message}") from error
     except smtplib.SMTPResponseException as error:
@@ -59,17 +68,55 @@ def send(channel: MailChannel, message: Message, verdict: NightVerdict | None) -
     except smtplib.SMTPNotSupportedError as error:
         raise RejectedError(where, str(error)) from error
     except smtplib.SMTPRecipientsRefused as error:
-        raise RejectedError(where, f"it refuses {', '.join(sorted(error.recipients))}") from error
+        passing = all(code in _PASSING for code, _ in error.recipients.values())
+        kind = UndeliveredError if passing else RejectedError
+        raise kind(where, f"it refuses {', '.join(sorted(error.recipients))}") from error
+    except TimeoutError as error:
+        raise UndeliveredError(where, f"no answer within {channel.timeout_s:g} s") from error
     except (OSError, smtplib.SMTPException) as error:
-        problem = f"no answer within {channel.timeout_s:g} s"
-        slow = isinstance(error, TimeoutError) or "timed out" in str(error)
-        reason = problem if slow else type(error).__name__
-        raise UndeliveredError(where, reason) from error
+        raise UndeliveredError(where, type(error).__name__) from error
     if refused:
         raise RejectedError(where, f"it refuses {', '.join(sorted(refused))}, and took the others")
 
 
-def _connected(channel: MailChannel, where: str) -> smtplib.SMTP:
+def _within_limit(channel: MailChannel, mail: EmailMessage) -> Refused:
+    """Who of several was refused.
+
+    In a thread, since what smtplib limits is each read, and a name's look-up not at all. One that
+    does not end is left behind, and sends nothing any more unless it was about to: then the mail
+    may come twice, which is better than never.
+
+    Raises:
+        TimeoutError: it was not taken in time.
+    """
+    taken: Future[Refused] = Future()
+    given_up = Event()
+    thread = Thread(target=_exchange, args=(channel, mail, taken, given_up), daemon=True)
+    thread.start()
+    thread.join(channel.timeout_s)
+    if not taken.done():
+        given_up.set()
+        raise TimeoutError
+    return taken.result()
+
+
+def _exchange(
+    channel: MailChannel, mail: EmailMessage, taken: Future[Refused], given_up: Event
+) -> None:
+    try:
+        server = _connected(channel)
+        try:
+            if not given_up.is_set():
+                taken.set_result(server.send_message(mail))
+                with suppress(OSError, smtplib.SMTPException):  # it has the mail by now
+                    server.quit()
+        finally:
+            server.close()
+    except Exception as error:  # noqa: BLE001 — raised again where it is waited for
+        taken.set_exception(error)
+
+
+def _connected(channel: MailChannel) -> smtplib.SMTP:
     context = ssl.create_default_context()
     if channel.security == "tls":
         server: smtplib.SMTP = smtplib.SMTP_SSL(
@@ -81,7 +128,7 @@ def _connected(channel: MailChannel, where: str) -> smtplib.SMTP:
         if channel.security == "starttls":
             server.starttls(context=context)
         if channel.user_env is not None and channel.password_env is not None:
-            _login(server, channel.user_env, channel.password_env, where)
+            _login(server, channel.user_env, channel.password_env, named(channel))
     except BaseException:
         server.close()
         raise

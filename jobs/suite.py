@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pipeline.spec import Record
 from pipeline.values import Name, PositiveInt, PositiveNumber
@@ -110,7 +110,13 @@ class MailChannel(Record):
     user_env: Variable | None = None
     password_env: Variable | None = None
     tries: PositiveInt = 4
-    timeout_s: PositiveNumber = 20.0
+    timeout_s: PositiveNumber = 30.0
+
+    @model_validator(mode="after")
+    def _whole_login(self) -> MailChannel:
+        if (self.user_env is None) != (self.password_env is None):
+            raise ValueError("user_env and password_env are a login together; name both or neither")
+        return self
 
 
 Channel = Annotated[

@@ -10,7 +10,7 @@ import httpx
 from pydantic import JsonValue
 
 from jobs.findings import NightVerdict
-from jobs.message import Message, markdown
+from jobs.message import Line, Message, markdown
 from jobs.suite import Channel, WebhookChannel
 from jobs.trouble import RejectedError, UndeliveredError
 
@@ -21,6 +21,11 @@ _TEAMS_TEXT, _TEAMS_BLOCKS = 2000, 10
 _TOO_MANY, _REFUSED = 429, range(400, 500)
 
 Shape = Literal["slack", "discord", "teams", "plain"]
+
+
+def named(channel: WebhookChannel) -> str:
+    """The channel in words that hold no secret."""
+    return f"webhook {channel.url_env}"
 
 
 def variables(channel: Channel) -> tuple[str, ...]:
@@ -53,7 +58,7 @@ def post(channel: WebhookChannel, body: JsonValue) -> None:
         UndeliveredError: nobody there, too slow, or a status that may pass.
         RejectedError: a status that will not, or an address that is none.
     """
-    where = f"webhook {channel.url_env}"
+    where = named(channel)
     try:
         asyncio.run(_post(os.environ[channel.url_env], body, channel.timeout_s, where))
     except TimeoutError as error:
@@ -92,10 +97,12 @@ def _slack(message: Message) -> JsonValue:
         }
     ]
     for section in message.sections:
-        lines = [f"• *{_slack_text(one.about)}*: {_slack_text(one.text)}" for one in section.lines]
-        text = "\n".join([f"*{_slack_text(section.heading)}*", *lines])
-        blocks.append(_slack_block(text))
-    blocks.append(_slack_block(_slack_text("\n".join(message.footer))))
+        lines = [
+            f"• *{_slack_text(one.about)}*: {_slack_text(_said(one))}" for one in section.lines
+        ]
+        blocks.append(_slack_block("\n".join([f"*{_slack_text(section.heading)}*", *lines])))
+    if footer := "\n".join(message.footer).strip():  # an empty text has the message refused
+        blocks.append(_slack_block(_slack_text(footer)))
     return {"text": _slack_text(message.title), "blocks": blocks[:_SLACK_BLOCKS]}
 
 
@@ -105,6 +112,10 @@ def _slack_block(text: str) -> JsonValue:
 
 def _slack_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _said(line: Line) -> str:
+    return line.text if line.news else f"{line.text} (as the night before)"
 
 
 def _discord(message: Message) -> JsonValue:
@@ -121,10 +132,11 @@ def _teams(message: Message) -> JsonValue:
     """An adaptive card, which is what a Teams workflow takes."""
     blocks: list[JsonValue] = [_teams_block(message.title, weight="Bolder", size="Medium")]
     for section in message.sections[:_TEAMS_BLOCKS]:
-        lines = [f"- **{one.about}**: {one.text}" for one in section.lines]
+        lines = [f"- **{one.about}**: {_said(one)}" for one in section.lines]
         blocks.append(_teams_block(section.heading, weight="Bolder"))
         blocks.append(_teams_block("\n".join(lines)))
-    blocks.append(_teams_block("\n\n".join(message.footer), isSubtle=True))
+    if footer := "\n\n".join(message.footer).strip():
+        blocks.append(_teams_block(footer, isSubtle=True))
     card: JsonValue = {
         "type": "AdaptiveCard",
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

@@ -14,8 +14,9 @@ from jobs.judge import judge, judged
 from jobs.keeping import Waiting, everything, load, night_entry
 from jobs.message import compose
 from jobs.night import Night
+from pipeline.folders import CONF
 from pipeline.tracking.ledger import Keeper, LedgerError
-from tests.jobs.nights import MTP, SUITE, quiet
+from tests.jobs.nights import MTP, NGRAM, SUITE, cell, night, quiet, usual
 from tests.jobs.situations import RULE, SITUATIONS
 
 # MLflow's own use of SQLAlchemy.
@@ -153,3 +154,51 @@ def test_nothing_is_shown_where_there_is_no_night(
     (folder / "fresh.yaml").write_text(text)
     assert baseline.main(["show", "suite=fresh", "--config-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "fresh has no night yet\n"
+
+
+def another_suite(folder: Path, name: str, sweep: str = "smoke") -> None:
+    """A suite like `demo`, in a folder of the user's own."""
+    text = (folder / "conf" / "suite" / "demo.yaml").read_text()
+    suite = text.replace("demo", name).replace("+sweep=smoke", f"+sweep={sweep}")
+    (folder / "conf" / "suite" / f"{name}.yaml").write_text(suite)
+
+
+def test_a_suite_may_run_a_sweep_of_ones_own(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    another_suite(here, "own", sweep="my_sweep")
+    (here / "conf" / "sweep").mkdir()
+    sweep = (CONF / "sweep" / "smoke.yaml").read_text().replace("name: smoke", "name: my_sweep")
+    (here / "conf" / "sweep" / "my_sweep.yaml").write_text(sweep)
+    keep(Keeper("my_sweep", None), NIGHTS[0].model_copy(update={"suite": "own"}))
+    assert say("show", "suite=own") == 0
+    assert "28.5 tok/s" not in capsys.readouterr().out
+    assert say("accept", "suite=own", f"night={NIGHTS[0].id}", "reason=new vLLM") == 0
+    assert f"accept {NIGHTS[0].id} (all cells): new vLLM" in capsys.readouterr().out
+
+
+def test_only_nights_on_the_newest_nights_class_of_machine_are_pooled(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    another_suite(here, "moved")
+    for number, one in enumerate(quiet(4)):
+        where = "cpu: EPYC, 2 cores" if number < 3 else "dgx_spark: GB10"
+        keep(Keeper("smoke", None), one.model_copy(update={"suite": "moved", "node_class": where}))
+    assert say("show", "suite=moved") == 0
+    assert "in 1 night)" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_night_that_measured_nothing_usable_of_a_cell_is_no_level_for_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    another_suite(here, "failing")
+    cells = [*usual(9)[:2], cell(MTP, status="FAILED", reason="the engine ended")]
+    keep(Keeper("smoke", None), night(9, cells=cells).model_copy(update={"suite": "failing"}))
+    words = ("suite=failing", f"night={night(9).id}", "reason=x")
+    for verb in ("pin", "accept"):
+        assert say(verb, *words, f"cell={MTP.label}") == 2
+        told = " ".join(capsys.readouterr().err.split())
+        assert f"night {night(9).id}: the night holds no usable measurement of {MTP.label}" in told
+    assert everything(Keeper("smoke", None), "failing").decisions == ()
+    assert say("pin", *words, "cell=tiny/[mn][tg]*") == 0
+    assert f"pin {night(9).id} ({NGRAM.label}): x" in capsys.readouterr().out

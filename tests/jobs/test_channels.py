@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import ssl
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import trustme
+import yaml
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from jobs import channels
 from jobs.channels import MissingVariableError, check, tell
+from jobs.loading import load_suite
+from jobs.message import Message
 from jobs.suite import (
     Channel,
     ConsoleChannel,
@@ -29,15 +36,33 @@ from jobs.suite import (
     MailChannel,
     WebhookChannel,
 )
+from jobs.webhook import Shape
+from pipeline.driver import Terminated
+from pipeline.errors import InputError
 from tests.jobs.nights import SUITE
-from tests.jobs.test_message import told
+from tests.jobs.test_message import same_as_golden, told
 
 HOOK = WebhookChannel(kind="webhook", shape="plain", url_env="HOOK_URL", timeout_s=1.0)
 SECRET = "a-secret-in-the-path"
 
 
+SHAPES: tuple[Shape, ...] = ("slack", "discord", "teams")
+
+
+def blank(body: Any) -> bool:
+    """Whether a text that the services want has nothing in it."""
+    if isinstance(body, dict):
+        return any(blank(value) for value in body.values())
+    if isinstance(body, list):
+        return any(blank(value) for value in body)
+    return isinstance(body, str) and not body.strip()
+
+
 class Receiver:
-    """A web server that answers as it is told to, the last answer for ever."""
+    """A web server that answers as it is told to, the last answer for ever.
+
+    Like the services it refuses a message with an empty text in it.
+    """
 
     def __init__(self, *answers: int, header: tuple[str, str] | None = None) -> None:
         self.bodies: list[Any] = []
@@ -49,7 +74,8 @@ class Receiver:
                 length = int(self.headers["Content-Length"])
                 outer.bodies.append(json.loads(self.rfile.read(length)))
                 answers = outer.answers
-                self.send_response(answers.pop(0) if len(answers) > 1 else answers[0])
+                answer = answers.pop(0) if len(answers) > 1 else answers[0]
+                self.send_response(400 if blank(outer.bodies[-1]) else answer)
                 if header is not None:
                     self.send_header(*header)
                 self.end_headers()
@@ -98,6 +124,37 @@ def test_a_webhook_is_posted_once_where_it_is_taken(receive: Callable[..., Recei
     assert body["title"] == "demo 2026-10-15: 1 regression"
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_whole_message_is_taken_in_the_form_of_each_service(
+    shape: Shape, receive: Callable[..., Receiver]
+) -> None:
+    receiver = receive(200)
+    assert sent(HOOK.model_copy(update={"shape": shape})) == ((), [])
+    (body,) = receiver.bodies
+    assert "Regressions" in str(body)
+    assert "night 20261015T020000." in str(body)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_one_line_of_a_quiet_week_is_taken_in_the_form_of_each_service(
+    shape: Shape, receive: Callable[..., Receiver]
+) -> None:
+    receiver = receive(200)
+    line = Message(title="demo 2026-10-15: nothing changed in 3 cells", exit_code=0)
+    assert tell([HOOK.model_copy(update={"shape": shape})], line, None) == ()
+    text = json.dumps(receiver.bodies[0], indent=1, ensure_ascii=False)
+    same_as_golden(f"webhook_{shape}_line.json", f"{text}\n")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_service_is_told_what_the_night_before_said_too(
+    shape: Shape, receive: Callable[..., Receiver]
+) -> None:
+    receiver = receive(200)
+    assert tell([HOOK.model_copy(update={"shape": shape})], *told("still_slower")) == ()
+    assert "(as the night before)" in str(receiver.bodies[0])
+
+
 def test_a_failing_webhook_is_tried_again_with_longer_pauses(
     receive: Callable[..., Receiver],
 ) -> None:
@@ -132,31 +189,37 @@ def test_a_webhook_that_stays_broken_is_given_up(receive: Callable[..., Receiver
     assert len(receiver.bodies) == HOOK.tries
 
 
-def trickle(server: socket.socket, stop: threading.Event) -> None:
-    """Answer with a header that never ends, a byte at a time."""
-    connection, _ = server.accept()
-    with connection:
-        connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-        while not stop.wait(0.05):
-            try:
-                connection.sendall(b"x")
-            except OSError:
-                return
+@contextmanager
+def trickling(beginning: bytes) -> Iterator[int]:
+    """The port of a server whose answer begins and never ends, a byte at a time."""
+    stop = threading.Event()
+
+    def trickle(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(beginning)
+            while not stop.wait(0.05):
+                try:
+                    connection.sendall(b"x")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=trickle, args=(server,))
+        thread.start()
+        yield server.getsockname()[1]
+        stop.set()
+        thread.join()
 
 
 def test_a_webhook_that_answers_a_byte_at_a_time_ends_within_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stop = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setenv("HOOK_URL", f"http://127.0.0.1:{server.getsockname()[1]}/")
-        thread = threading.Thread(target=trickle, args=(server, stop))
-        thread.start()
+    with trickling(b"HTTP/1.1 200 OK\r\nX-Slow: ") as port:
+        monkeypatch.setenv("HOOK_URL", f"http://127.0.0.1:{port}/")
         began = time.monotonic()
         (problem,), _ = sent(HOOK.model_copy(update={"tries": 1}))
         took = time.monotonic() - began
-        stop.set()
-        thread.join()
     assert "no answer within 1 s" in problem
     assert took < 10
 
@@ -194,16 +257,89 @@ def test_one_dead_channel_does_not_keep_the_message_from_the_others(
     assert len(receiver.bodies) == 1
 
 
+def test_a_channel_without_its_secret_does_not_keep_the_message_from_the_others(
+    receive: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = receive(200)
+    monkeypatch.delenv("MAIL_PASSWORD", raising=False)
+    mail = MailChannel(
+        kind="mail",
+        host="localhost",
+        sender="a@b.c",
+        to=("d@e.f",),
+        user_env="HOOK_URL",
+        password_env="MAIL_PASSWORD",
+    )
+    (problem,), _ = sent(mail, HOOK)
+    assert "mail server localhost:587: the environment variable MAIL_PASSWORD is not" in problem
+    assert len(receiver.bodies) == 1
+
+
+def test_a_console_that_nobody_reads_does_not_keep_the_message_from_the_others(
+    receive: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = receive(200)
+    end, pipe = os.pipe()
+    os.close(end)
+    with os.fdopen(pipe, "w") as broken:
+        monkeypatch.setattr(sys, "stdout", broken)
+        (problem,), _ = sent(ConsoleChannel(kind="console"), HOOK)
+    assert problem == "console: the message was not delivered (SystemExit)"
+    assert len(receiver.bodies) == 1
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Terminated])
+def test_a_person_who_ends_the_command_is_obeyed_while_it_tells(
+    stop: type[BaseException], receive: Callable[..., Receiver]
+) -> None:
+    receive(503)
+
+    def interrupted(pause: float) -> None:
+        raise stop
+
+    with pytest.raises(stop):
+        tell([HOOK], *told("slower"), sleep=interrupted)
+
+
 # --- mail
 
 
 class Mailbox:
-    """What a mail server does with a mail; `answers` come first, then it takes everything."""
+    """What a mail server does with a mail.
 
-    def __init__(self, *answers: str, wait_s: float = 0.0) -> None:
+    Args:
+        answers: to a mail, before it takes all that follow.
+        wait_s: how long it takes for each.
+        recipients: its answers to recipients, before it takes all that follow.
+        goodbye: its answer to QUIT, and `goodbye_s` how long it takes for it.
+    """
+
+    def __init__(
+        self,
+        *answers: str,
+        wait_s: float = 0.0,
+        recipients: Sequence[str] = (),
+        goodbye: str = "221 Bye",
+        goodbye_s: float = 0.0,
+    ) -> None:
         self.mails: list[EmailMessage] = []
-        self.answers = list(answers)
-        self.wait_s = wait_s
+        self.answers, self.wait_s = list(answers), wait_s
+        self.recipients = list(recipients)
+        self.goodbye, self.goodbye_s = goodbye, goodbye_s
+
+    async def handle_RCPT(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        answer = self.recipients.pop(0) if self.recipients else "250 OK"
+        if answer.startswith("250"):
+            envelope.rcpt_tos.append(address)
+        return answer
+
+    async def handle_QUIT(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        await asyncio.sleep(self.goodbye_s)
+        return self.goodbye
 
     async def handle_DATA(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope
@@ -233,7 +369,7 @@ def serve() -> Iterator[Callable[..., MailChannel]]:
             security="none",
             sender="nightly@example.org",
             to=("one@example.org", "two@example.org"),
-            timeout_s=2.0,
+            timeout_s=20.0,
         )
 
     yield start
@@ -274,6 +410,63 @@ def test_a_mail_that_is_refused_is_not(serve: Callable[..., MailChannel]) -> Non
     assert pauses == []
 
 
+def test_a_mail_whose_recipients_are_all_put_off_is_sent_again(
+    serve: Callable[..., MailChannel],
+) -> None:
+    mailbox = Mailbox(recipients=["450 greylisted", "451 greylisted"])
+    assert sent(serve(mailbox)) == ((), [1.0])
+    assert len(mailbox.mails) == 1
+
+
+@pytest.mark.parametrize("second", ["450 greylisted", "550 no such user"])
+def test_a_mail_that_one_recipient_is_refused_for_good_is_not(
+    second: str, serve: Callable[..., MailChannel]
+) -> None:
+    (problem,), pauses = sent(serve(Mailbox(recipients=["550 no such user", second])))
+    assert "it refuses one@example.org, two@example.org" in problem
+    assert pauses == []
+
+
+def test_a_mail_that_some_recipients_got_is_not_sent_to_them_again(
+    serve: Callable[..., MailChannel],
+) -> None:
+    mailbox = Mailbox(recipients=["450 greylisted", "250 OK"])
+    (problem,), pauses = sent(serve(mailbox))
+    assert "it refuses one@example.org, and took the others" in problem
+    assert pauses == []
+    assert len(mailbox.mails) == 1
+
+
+@pytest.mark.parametrize(
+    "mailbox", [Mailbox(goodbye="500 what?"), Mailbox(goodbye="421 busy"), Mailbox(goodbye_s=3.0)]
+)
+def test_a_mail_that_was_taken_is_delivered_however_the_server_says_goodbye(
+    mailbox: Mailbox, serve: Callable[..., MailChannel]
+) -> None:
+    channel = serve(mailbox).model_copy(update={"timeout_s": 1.0})
+    assert sent(channel) == ((), [])
+    assert len(mailbox.mails) == 1
+
+
+def test_a_mail_server_that_answers_a_byte_at_a_time_is_given_up() -> None:
+    with trickling(b"220 ") as port:
+        channel = MailChannel(
+            kind="mail",
+            host="127.0.0.1",
+            port=port,
+            security="none",
+            sender="a@b.c",
+            to=("d@e.f",),
+            tries=1,
+            timeout_s=0.5,
+        )
+        began = time.monotonic()
+        (problem,), _ = sent(channel)
+        took = time.monotonic() - began
+    assert "no answer within 0.5 s" in problem
+    assert took < 10
+
+
 def test_a_slow_mail_server_is_given_up(serve: Callable[..., MailChannel]) -> None:
     channel = serve(Mailbox(wait_s=4.0)).model_copy(update={"timeout_s": 0.5, "tries": 1})
     (problem,), _ = sent(channel)
@@ -294,27 +487,49 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
+@pytest.fixture
+def trusted(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have this machine trust the authority."""
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+
+
 def tls(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
     return context
 
 
+@pytest.mark.usefixtures("trusted")
+def test_a_mail_goes_over_tls_from_the_first_byte(
+    serve: Callable[..., MailChannel], authority: trustme.CA
+) -> None:
+    mailbox = Mailbox()
+    channel = serve(mailbox, ssl_context=tls(authority)).model_copy(update={"security": "tls"})
+    assert sent(channel) == ((), [])
+    assert len(mailbox.mails) == 1
+
+
+def test_tls_from_the_first_byte_wants_a_certificate_that_somebody_vouches_for(
+    serve: Callable[..., MailChannel], authority: trustme.CA
+) -> None:
+    mailbox = Mailbox()
+    channel = serve(mailbox, ssl_context=tls(authority)).model_copy(update={"security": "tls"})
+    (problem,), pauses = sent(channel)
+    assert "its certificate" in problem
+    assert (mailbox.mails, pauses) == ([], [])
+
+
+@pytest.mark.usefixtures("trusted")
 def test_a_login_goes_over_tls_with_what_the_environment_holds(
-    serve: Callable[..., MailChannel],
-    authority: trustme.CA,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    serve: Callable[..., MailChannel], authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[LoginPassword] = []
 
     def login(server: SMTP, session: Session, envelope: Envelope, how: str, who: Any) -> AuthResult:
         seen.append(who)
-        return AuthResult(success=who.password == b"right")
+        return AuthResult(success=who.password == b"right", handled=False)
 
-    trusted = tmp_path / "ca.pem"
-    authority.cert_pem.write_to_path(str(trusted))
-    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
     monkeypatch.setenv("MAIL_USER", "nightly")
     mailbox = Mailbox()
     options = {"authenticator": login, "auth_required": True, "auth_require_tls": True}
@@ -329,6 +544,21 @@ def test_a_login_goes_over_tls_with_what_the_environment_holds(
     assert "it refuses the login that MAIL_USER and MAIL_PASSWORD hold" in problem
     assert "wrong-one" not in problem
     assert pauses == []
+    monkeypatch.setenv("MAIL_PASSWORD", "pässword")
+    (problem,), _ = sent(channel)
+    assert problem == (
+        f"mail server localhost:{channel.port}: the message was not delivered (UnicodeEncodeError)"
+    )
+
+
+@pytest.mark.parametrize("half", ["user_env", "password_env"])
+def test_half_a_login_is_refused_when_the_suite_is_read(half: str, tmp_path: Path) -> None:
+    mail = {"kind": "mail", "host": "h", "sender": "a@b.c", "to": ["d@e.f"], half: "MAIL_USER"}
+    suite = {"name": "mine", "command": ["+sweep=smoke"], "budget_hours": 1, "tell": [mail]}
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "mine.yaml").write_text(yaml.safe_dump(suite))
+    with pytest.raises(InputError, match="user_env and password_env are a login together"):
+        load_suite("mine", [tmp_path])
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(
@@ -361,6 +591,19 @@ def test_a_folder_gets_the_message_the_page_and_both_verdicts(tmp_path: Path) ->
     assert sent(FileChannel(kind="file", folder=str(tmp_path / "new"))) == ((), [])
     names = {path.name for path in (tmp_path / "new").iterdir()}
     assert names == {"message.md", "message.html", "verdict.json", "junit.xml"}
+
+
+def test_a_night_without_a_verdict_leaves_no_older_one_in_the_folder(tmp_path: Path) -> None:
+    channel = FileChannel(kind="file", folder=str(tmp_path))
+    assert sent(channel) == ((), [])
+    crashed = Message(title="demo: the night ended", exit_code=1, footer=("the disk is full",))
+    assert tell([channel], crashed, None) == ()
+    assert {path.name for path in tmp_path.iterdir()} == {"message.md", "message.html", "junit.xml"}
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["1", "0", "1"]
+    (error,) = suite.iter("error")
+    assert error.get("message") == "demo: the night ended"
+    assert "the disk is full" in str(error.text)
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:

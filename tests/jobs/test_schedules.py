@@ -65,20 +65,61 @@ def test_the_installed_units_are_what_systemd_takes(tmp_path: Path) -> None:
     units = tmp_path / "units"
     done = run("install-systemd", "nightly", python=Path(sys.executable), UNITS=str(units))
     assert done.returncode == 0, done.stderr
-    for name in ("", "-failed"):
-        unit = next(units.glob(f"*nightly{name}@.service"))
-        unit.rename(unit.with_name(unit.name.replace("@", "@nightly")))
-    timer = next(units.glob("*.timer"))
-    timer.rename(timer.with_name(timer.name.replace("@", "@nightly")))
+    assert verified(units) == []
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_units_for_a_suite_in_a_folder_of_ones_own_are_what_systemd_takes(tmp_path: Path) -> None:
+    units, folder = tmp_path / "units", tmp_path / "my conf"
+    folder.mkdir()
+    where = {"UNITS": str(units), "CONFIG_DIR": str(folder)}
+    done = run("install-systemd", "nightly", python=Path(sys.executable), **where)
+    assert done.returncode == 0, done.stderr
+    assert verified(units) == []
+    for over in units.glob("*.d/config-dir.conf"):
+        over.write_text(over.read_text().replace(sys.executable, "/not/there"))
+    assert len(verified(units)) == 2, "systemd does not read what was laid over the units"
+
+
+def verified(units: Path) -> list[str]:
+    """What systemd says against the units of the suite `nightly`."""
+    for unit in units.glob("*@.*"):
+        unit.rename(unit.with_name(unit.name.replace("@.", "@nightly.")))
+    files = [str(path) for path in sorted(units.iterdir()) if path.is_file()]
     checked = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *map(str, sorted(units.iterdir()))],
+        ["systemd-analyze", "verify", "--man=no", *files],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    ours = [line for line in checked.stderr.splitlines() if "spec-decode" in line]
-    assert ours == []
+    return [line for line in checked.stderr.splitlines() if "spec-decode" in line]
+
+
+@pytest.mark.parametrize("unit", ["nightly", "nightly-failed"])
+def test_a_folder_of_ones_own_stands_in_the_command_of_the_night_and_of_the_alarm(
+    unit: str, tmp_path: Path
+) -> None:
+    (tmp_path / "conf").mkdir()
+    where = {"UNITS": str(tmp_path), "CONFIG_DIR": str(tmp_path / "conf")}
+    over = tmp_path / f"spec-decode-{unit}@mine.service.d" / "config-dir.conf"
+    run("install-systemd", "mine", python=Path(sys.executable), **where)
+    *_, reset, command = over.read_text().splitlines()
+    assert reset == "ExecStart="
+    assert command.startswith(f"ExecStart={sys.executable} -m jobs.")
+    assert command.endswith(f' suite=%i "--config-dir={tmp_path}/conf"')
+    run("install-systemd", "other", python=Path(sys.executable), UNITS=str(tmp_path))
+    assert over.is_file(), "another suite is not this one's matter"
+    run("install-systemd", "mine", python=Path(sys.executable), UNITS=str(tmp_path))
+    assert not over.exists()
+
+
+def test_a_folder_that_is_not_there_is_found_at_installation(tmp_path: Path) -> None:
+    where = {"UNITS": str(tmp_path / "u"), "CONFIG_DIR": str(tmp_path / "none")}
+    done = run("install-systemd", "nightly", python=Path(sys.executable), **where)
+    assert done.returncode == 2
+    assert done.stderr == f"there is no folder '{tmp_path}/none', which CONFIG_DIR names\n"
+    assert not (tmp_path / "u").exists()
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
@@ -132,6 +173,26 @@ def test_a_night_that_could_not_speak_has_an_alarm_raised(code: int, python: Pat
     assert asked(python)[1:] == [
         f"-m jobs.alarm suite=demo what=the command ended with exit code {code}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "passed_on"),
+    [
+        (["--config-dir", "/my conf", "measure=smoke"], ["--config-dir=/my conf"]),
+        (["--config-dir=/a", "ray.address=auto", "-cd", "/b"], ["--config-dir=/a", "-cd=/b"]),
+        (["--confg-dir", "/a"], []),
+        (["k=1", "--config-dir"], []),
+    ],
+)
+def test_the_alarm_looks_for_the_suite_where_the_night_did(
+    given: list[str], passed_on: list[str], python: Path
+) -> None:
+    done = run("run-nightly", "demo", *given, python=python, CODE="1")
+    assert done.returncode == 1, done.stderr
+    night, alarm = asked(python)
+    assert night == " ".join(["-m jobs.nightly suite=demo", *given])
+    what = "what=the command ended with exit code 1"
+    assert alarm == " ".join(["-m jobs.alarm suite=demo", what, *passed_on])
 
 
 def test_a_second_night_does_not_begin_beside_the_first(python: Path) -> None:
