@@ -48,6 +48,10 @@ def load_suite(name: str, users: Sequence[Path] = ()) -> Suite:
 def _content(path: Path) -> object:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SuiteFileError(
+            f"the file cannot be read ({error.strerror})", where=str(path)
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         problem = " ".join(str(error).split())
         raise SuiteFileError(f"the file is not valid YAML ({problem})", where=str(path)) from error

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from shlex import quote
 
 from jobs.ended import key_parts
 from jobs.findings import Finding, Kind, NightVerdict
@@ -45,6 +47,11 @@ class Line(Record):
     text: str
     news: bool = True
 
+    @property
+    def said(self) -> str:
+        """The text, marked where it is none."""
+        return self.text if self.news else f"{self.text} (as the night before)"
+
 
 class Section(Record):
     """Lines under a heading."""
@@ -62,8 +69,12 @@ class Message(Record):
     footer: tuple[str, ...] = ()
 
 
-def compose(suite: Suite, verdict: NightVerdict) -> Message:
-    """The message of a night, whole; who is told and how is the channels' matter."""
+def compose(suite: Suite, verdict: NightVerdict, folders: Sequence[Path] = ()) -> Message:
+    """The message of a night, whole; who is told and how is the channels' matter.
+
+    Args:
+        folders: of options of people's own, which the command to copy names too.
+    """
     sections = [Section(heading="Changed since the night before", lines=_changes(verdict))]
     for heading, kinds in _SECTIONS:
         lines = tuple(_lines(verdict.of(*kinds)))
@@ -78,7 +89,7 @@ def compose(suite: Suite, verdict: NightVerdict) -> Message:
         title=title(verdict),
         exit_code=verdict.exit_code,
         sections=tuple(section for section in sections if section.lines),
-        footer=tuple(_footer(suite, verdict)),
+        footer=tuple(_footer(suite, verdict, folders)),
     )
 
 
@@ -91,7 +102,7 @@ def markdown(message: Message) -> str:
     """The message as Markdown."""
     parts = [f"# {message.title}"]
     for section in message.sections:
-        lines = [f"- **{one.about}**: {one.text}{_again(one)}" for one in section.lines]
+        lines = [f"- **{one.about}**: {one.said}" for one in section.lines]
         parts += [f"## {section.heading}", "\n".join(lines)]
     parts += ["\n".join(message.footer)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -101,13 +112,9 @@ def plain(message: Message) -> str:
     """The message as text for a terminal or the text half of a mail."""
     parts = [message.title]
     for section in message.sections:
-        lines = [f"  {one.about}: {one.text}{_again(one)}" for one in section.lines]
+        lines = [f"  {one.about}: {one.said}" for one in section.lines]
         parts.append("\n".join([f"{section.heading}:", *lines]))
     return "\n\n".join([*parts, "\n".join(message.footer).replace("`", "")]) + "\n"
-
-
-def _again(line: Line) -> str:
-    return "" if line.news else " (as the night before)"
 
 
 def _changes(verdict: NightVerdict) -> tuple[Line, ...]:
@@ -158,7 +165,7 @@ def _quiet(verdict: NightVerdict) -> str:
     return text + (f"; {len(verdict.left_out)} left out" if verdict.left_out else "")
 
 
-def _footer(suite: Suite, verdict: NightVerdict) -> Iterator[str]:
+def _footer(suite: Suite, verdict: NightVerdict, folders: Sequence[Path]) -> Iterator[str]:
     again = len(verdict.measured_again)
     yield (
         f"{len(verdict.cells)} cells measured, {len(verdict.compared)} compared, {again} measured"
@@ -169,9 +176,10 @@ def _footer(suite: Suite, verdict: NightVerdict) -> Iterator[str]:
         yield f"Exit code {code}."
     another = verdict.lost and verdict.of("no baseline")
     if another or verdict.of("better", "worse", "drift", "outputs", "missing"):
+        own = "".join(f" --config-dir {quote(str(folder))}" for folder in folders)
         yield (
             "To accept this as the new level: `python -m jobs.baseline accept"
-            f" suite={suite.name} night={verdict.night} reason=WHY`"
+            f" suite={suite.name} night={verdict.night} reason=WHY{own}`"
         )
 
 

@@ -103,7 +103,8 @@ def _night(suite: Suite, extra: Sequence[str]) -> int:
         channels.check(suite)
         with held(_lock(suite), f"night of {suite.name}", 0.0, NightBusyError):
             # Under the lock: it looks for a night to go on with, and must not take a running one.
-            return _run(suite, Measuring(suite, extra, datetime.now(UTC)))
+            measuring = Measuring(suite, extra, datetime.now(UTC))
+            return _run(suite, measuring, commandline.split(extra).folders)
     except PipelineError as error:
         _tell_trouble(suite, error)
         raise
@@ -118,7 +119,7 @@ def _lock(suite: Suite) -> Path:
     return folder / ".lock"
 
 
-def _run(suite: Suite, measuring: Measuring) -> int:
+def _run(suite: Suite, measuring: Measuring, folders: Sequence[Path]) -> int:
     night = _measured(suite, measuring)
     config = measuring.config
     keeper = Keeper(config.name, config.tracking.uri)
@@ -131,7 +132,7 @@ def _run(suite: Suite, measuring: Measuring) -> int:
         raise NotJudgedError(error) from error
     night = _doubts_settled(suite, measuring, history, night)
     verdict = judge(history, night, suite.rule)
-    message = compose(suite, verdict)
+    message = compose(suite, verdict, folders)
     night = judged(night, verdict)
     # Kept before anybody is told: telling takes minutes where a receiver is slow, and may fail.
     pending = night.model_copy(update={"undelivered": verdict.has_news})

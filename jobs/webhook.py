@@ -10,7 +10,7 @@ import httpx
 from pydantic import JsonValue
 
 from jobs.findings import NightVerdict
-from jobs.message import Line, Message, markdown
+from jobs.message import Message, markdown
 from jobs.suite import Channel, WebhookChannel
 from jobs.trouble import RejectedError, UndeliveredError
 
@@ -97,9 +97,7 @@ def _slack(message: Message) -> JsonValue:
         }
     ]
     for section in message.sections:
-        lines = [
-            f"• *{_slack_text(one.about)}*: {_slack_text(_said(one))}" for one in section.lines
-        ]
+        lines = [f"• *{_slack_text(one.about)}*: {_slack_text(one.said)}" for one in section.lines]
         blocks.append(_slack_block("\n".join([f"*{_slack_text(section.heading)}*", *lines])))
     if footer := "\n".join(message.footer).strip():  # an empty text has the message refused
         blocks.append(_slack_block(_slack_text(footer)))
@@ -112,10 +110,6 @@ def _slack_block(text: str) -> JsonValue:
 
 def _slack_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _said(line: Line) -> str:
-    return line.text if line.news else f"{line.text} (as the night before)"
 
 
 def _discord(message: Message) -> JsonValue:
@@ -132,7 +126,7 @@ def _teams(message: Message) -> JsonValue:
     """An adaptive card, which is what a Teams workflow takes."""
     blocks: list[JsonValue] = [_teams_block(message.title, weight="Bolder", size="Medium")]
     for section in message.sections[:_TEAMS_BLOCKS]:
-        lines = [f"- **{one.about}**: {_said(one)}" for one in section.lines]
+        lines = [f"- **{one.about}**: {one.said}" for one in section.lines]
         blocks.append(_teams_block(section.heading, weight="Bolder"))
         blocks.append(_teams_block("\n".join(lines)))
     if footer := "\n\n".join(message.footer).strip():

@@ -216,6 +216,7 @@ def test_a_regression_whose_message_was_lost_is_told_the_next_night(
     hook.bodies.clear()
     assert run_night(slower(5))[0] == 4
     assert "## Regressions" in hook.bodies[0]["markdown"]
+    assert f"reason=WHY --config-dir {Path.cwd() / 'conf'}`" in hook.bodies[0]["markdown"]
     assert run_night(slower(6))[0] == 4
     assert len(hook.bodies) == 1
 
