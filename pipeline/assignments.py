@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from pipeline.errors import InputError
 from pipeline.execution.dispatch import Assignment, Dispatch
 from pipeline.execution.events import GroupJob, RescoreJob, Tokenised, TokeniseJob
 from pipeline.execution.rescore import to_score
 from pipeline.methods import BASELINE
-from pipeline.outputs import Outputs, cell_name, write_atomically
+from pipeline.outputs import Outputs, cell_name, companion_name, write_atomically
 from pipeline.plan import EngineConfig, EngineGroup, Plan
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord
 from pipeline.spec import SweepConfig
+from pipeline.unfinished import Unscored
+
+# How often a start has the same outputs scored: one that kills its engine ends it no third time.
+_TRIES = 2
 
 
 class PromptError(InputError):
@@ -26,26 +31,37 @@ class Assignments:
     Args:
         plan: all of the sweep, measured or not: the baselines of what is missing may be done.
         todo: what is missing.
+        unscored: what earlier starts measured and did not come to score. The first job of its model
+            with a plain engine takes it along; without one, an engine is started for it alone.
     """
 
     def __init__(
-        self, config: SweepConfig, plan: Plan, todo: Plan, outputs: Outputs, start_id: str
+        self,
+        config: SweepConfig,
+        plan: Plan,
+        todo: Plan,
+        outputs: Outputs,
+        start_id: str,
+        unscored: Unscored,
     ) -> None:
-        self._config, self._todo = config, todo
-        self._outputs, self._start_id = outputs, start_id
+        self._config, self._outputs, self._start_id = config, outputs, start_id
         self._baselines = plan.baselines
+        models = {group.model for group in todo.groups}
+        alone = [_scoring(self._baselines[model]) for model in unscored if model not in models]
+        self.groups = (*todo.groups, *alone)
         self._tokens: dict[str, Tokenised] = {}
-        # By model and place, the data set of each cell that a closing is to score, by its name.
+        self._left = {model: dict(names) for model, names in unscored.items()}
+        # By model and place, the data set of all that is to be scored there, by its name.
         self._unscored: dict[tuple[str, str], dict[str, str]] = {}
+        self._tried: Counter[str] = Counter()
 
     def dispatch(self) -> Dispatch:
         """A fresh distribution of what is missing."""
-        bracketed = self._config.platform.pairing == "bracketed"
-        return Dispatch(self._todo.groups, self._baselines, bracketed=bracketed)
+        return Dispatch(self.groups, self._baselines, bracketed=self._bracketed)
 
     def to_tokenise(self, prompts: dict[str, PromptSet]) -> dict[str, TokeniseJob]:
         """For each model that has cells to be measured, what its tokenizer is to read."""
-        names, measure = {group.model for group in self._todo.groups}, self._config.measure
+        names, measure = {group.model for group in self.groups}, self._config.measure
         sets = tuple(prompts.values())
         return {
             f"model {model.name}": TokeniseJob(model=model, prompt_sets=sets, measure=measure)
@@ -70,7 +86,8 @@ class Assignments:
     def job(self, assignment: Assignment) -> GroupJob:
         """Everything that the assignment's task needs."""
         group, place = assignment.group, "+".join(assignment.place)
-        closing = assignment.role == "closing"
+        companion = self._companion(group)
+        scores = companion is not None or (self._is_plain(group) and assignment.role != "opening")
         return GroupJob(
             sweep=self._config.name,
             start_id=self._start_id,
@@ -81,16 +98,20 @@ class Assignments:
             place=place,
             attempt=assignment.attempt,
             role=assignment.role,
-            companion=self._companion(group),
-            rescore=tuple(self._to_rescore(group.model, place)) if closing else (),
+            companion=companion,
+            rescore=tuple(self._to_rescore(group.model, place)) if scores else (),
         )
 
     def measured(self, job: GroupJob, record: CellRecord) -> None:
-        """A cell is on disk: where baselines bracket, its outputs are scored at the closing."""
-        closes = self._config.platform.pairing == "bracketed" and record.at.kind != BASELINE
-        if closes and record.status == "OK":
-            cells = self._unscored.setdefault((record.at.model, job.place), {})
-            cells[cell_name(record)] = record.at.dataset
+        """A cell is on disk. Its outputs are scored beside it, or where baselines bracket at the
+        closing; an engine that is lost meanwhile leaves them to the next one there.
+        """
+        if record.status != "OK" or record.at.kind == BASELINE:
+            return
+        names = [cell_name(record)] if record.companion or self._bracketed else []
+        names += [companion_name(record)] if record.companion else []
+        unscored = self._unscored.setdefault((record.at.model, job.place), {})
+        unscored |= dict.fromkeys(names, record.at.dataset)
 
     def scored(self, name: str) -> None:
         """The outputs under a name are scored."""
@@ -99,12 +120,30 @@ class Assignments:
 
     def _companion(self, group: EngineGroup) -> EngineConfig | None:
         baseline = self._baselines.get(group.model)
-        alone = self._config.platform.pairing != "interleaved" or group.cells[0].at.k == 0
+        alone = self._bracketed or self._is_plain(group)
         return None if alone or baseline is None else baseline.engine
 
-    def _to_rescore(self, model: str, place: str) -> Iterable[RescoreJob]:
+    @property
+    def _bracketed(self) -> bool:
+        return self._config.platform.pairing == "bracketed"
+
+    def _is_plain(self, group: EngineGroup) -> bool:
+        """Whether a group's engine has no drafter, and so can score what others put out."""
+        baseline = self._baselines.get(group.model)
+        return baseline is not None and baseline.method == group.method
+
+    def _to_rescore(self, model: str, place: str) -> Iterator[RescoreJob]:
+        """What is to be scored at a place."""
         prompts, sampling = self._tokens[model].datasets, self._config.measure.sampling
-        for name, dataset in self._unscored.get((model, place), {}).items():
-            requests = self._outputs.requests(name)
+        here = self._unscored.setdefault((model, place), {})
+        here |= self._left.pop(model, {})
+        for name, dataset in here.items():
+            self._tried[name] += 1
+            requests = self._outputs.requests(name) if self._tried[name] <= _TRIES else ()
             if outputs := to_score(requests, prompts[dataset], sampling):
                 yield RescoreJob(name=name, outputs=outputs)
+
+
+def _scoring(baseline: EngineGroup) -> EngineGroup:
+    """A baseline's engine without cells of its own, to score what others put out."""
+    return baseline.model_copy(update={"id": f"{baseline.id}.scoring", "cells": ()})

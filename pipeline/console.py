@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TextIO
@@ -20,6 +20,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.durable import DamagedError, WriteError, set_aside
 from pipeline.estimate import Estimate
 from pipeline.plan import Coordinates, Plan
 from pipeline.progress import Progress
@@ -43,6 +44,7 @@ __all__ = [
     "results_table",
     "table_markdown",
     "warn",
+    "warn_set_aside",
 ]
 
 _PLAIN_WIDTH = 160
@@ -69,9 +71,19 @@ def fail(message: str) -> None:
     console_for(sys.stderr).print(message, style="red", soft_wrap=True)
 
 
-def warn(message: str) -> None:
-    """Say what went wrong without ending the command, on standard error."""
-    console_for(sys.stderr).print(message, style="yellow", soft_wrap=True)
+def warn(*messages: str) -> None:
+    """Say what went wrong without ending the command, a line each, on standard error."""
+    for message in messages:
+        console_for(sys.stderr).print(message, style="yellow", soft_wrap=True)
+
+
+def warn_set_aside(damaged: DamagedError) -> None:
+    """Set a damaged record aside, so that it counts as missing, and say so."""
+    try:
+        kept = f"kept as {set_aside(damaged.path)}"
+    except WriteError as error:
+        kept = str(error)
+    warn(f"{damaged.where}: {damaged.problem}; taken as missing, and {kept}")
 
 
 def progress(cells: int, engine_starts: int, expected_s: float | None = None) -> Progress:
@@ -85,6 +97,7 @@ def print_plan(
     expected: Estimate,
     *,
     recorded: int = 0,
+    unfinished: Iterable[str] = (),
     out: Console | None = None,
 ) -> None:
     """Print what a sweep will measure, what it leaves out and how long it may take.
@@ -93,13 +106,14 @@ def print_plan(
         prompts: the number of prompts of each dataset, by name.
         expected: the time for what is still to be measured.
         recorded: cells of the plan that are on disk already.
+        unfinished: what measured cells lack still, and what becomes of them, a sentence each.
         out: where to; standard output by default.
     """
     out = out or console_for(sys.stdout)
     head = f"{plan.sweep} on {plan.platform}: {len(plan.cells)} cells, {len(plan.groups)} engines"
     out.print(head, style="bold", soft_wrap=True)
     out.print(Padding(_groups_table(plan), (0, 0, 0, 2), expand=False))
-    for line in _plan_lines(plan, prompts, expected, recorded):
+    for line in _plan_lines(plan, prompts, expected, recorded, unfinished):
         out.print(line, soft_wrap=True)
 
 
@@ -166,7 +180,11 @@ def _groups_table(plan: Plan) -> Table:
 
 
 def _plan_lines(
-    plan: Plan, prompts: Mapping[str, int], expected: Estimate, recorded: int
+    plan: Plan,
+    prompts: Mapping[str, int],
+    expected: Estimate,
+    recorded: int,
+    unfinished: Iterable[str],
 ) -> Iterator[str]:
     counts = ", ".join(f"{name} ({n})" for name, n in prompts.items())
     yield f"prompts: {counts}; requests at once: {_concurrencies(cell.at for cell in plan.cells)}"
@@ -179,6 +197,7 @@ def _plan_lines(
     yield from (f"note: {warning}" for warning in plan.warnings)
     if recorded:
         yield f"{recorded} of {len(plan.cells)} cells are recorded already"
+    yield from unfinished
     if recorded < len(plan.cells):
         yield (
             f"{'at most' if searched else 'about'} {duration(expected.total_s)} on one node:"

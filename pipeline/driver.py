@@ -43,6 +43,7 @@ from pipeline.report import HTML, Report, write_report
 from pipeline.spec import SweepConfig
 from pipeline.tracking import Tracker
 from pipeline.tracking.background import Background
+from pipeline.unfinished import Unscored
 
 Outcome = Literal["finished", "interrupted", "failed"]
 More = Callable[[], Sequence[EngineGroup]]
@@ -80,13 +81,20 @@ class Driver:
         self._taken_up = False
 
     def measure(
-        self, plan: Plan, todo: Plan, prompts: dict[str, PromptSet], expected_s: float, more: More
+        self,
+        plan: Plan,
+        todo: Plan,
+        prompts: dict[str, PromptSet],
+        expected_s: float,
+        more: More,
+        unscored: Unscored,
     ) -> None:
         """Run what is missing of a plan on the cluster.
 
         Args:
             todo: what is due now.
             more: what falls due by what was measured.
+            unscored: what earlier starts measured and did not come to score.
 
         Raises:
             PipelineError: the cluster cannot be reached, or a model cannot be given its prompts.
@@ -95,9 +103,10 @@ class Driver:
         from pipeline.execution import scheduler  # Ray takes a second that a dry run need not pay
         from pipeline.execution.runner import Runner
 
-        work = Assignments(self._config, plan, todo, self._outputs, self._start.start_id)
+        start_id = self._start.start_id
+        work = Assignments(self._config, plan, todo, self._outputs, start_id, unscored)
         self._missing = {cell.fingerprint for cell in todo.cells}
-        engines = starts(todo.groups, work.dispatch())
+        engines = starts(work.groups, work.dispatch())
         with (
             self._machine(),
             scheduler.cluster(self._config.ray, self._config.platform) as cluster,
@@ -183,7 +192,7 @@ class Driver:
                 shown.ready(_shown(job), took)
         elif isinstance(event, CellDone):
             self._took(job, self._generation)
-            kept = self._keep(event)
+            kept = self._keep(job, event)
             work.measured(job, kept)
             shown.cell(kept)
         elif isinstance(event, CellLost):
@@ -206,9 +215,9 @@ class Driver:
         self._since[job.place] = now
         return now - since
 
-    def _keep(self, event: CellDone) -> CellRecord:
+    def _keep(self, job: GroupJob, event: CellDone) -> CellRecord:
         """Make a cell or a reference durable; an opening also stands for the cell it measured."""
-        record = event.record
+        record = event.record.model_copy(update={"log": job.log_name})
         self._outputs.write_cell(record, event.passes, event.companion, event.series)
         if record.role == "opening" and record.fingerprint in self._missing:
             record = record.model_copy(update={"role": "cell"})
@@ -219,10 +228,7 @@ class Driver:
         return record
 
     def _keep_log(self, job: GroupJob, log: str) -> None:
-        """Attempts and references log beside the group's own log, not over it."""
-        again = f".attempt{job.attempt}" if job.attempt > 1 else ""
-        role = f".{job.place}.{job.role}" if job.role != "cells" else ""
-        write_atomically(self._outputs.log_path(f"{job.group.id}{role}{again}"), log)
+        write_atomically(self._outputs.log_path(job.log_name), log)
 
     def _tell_mlflow(self, records: Sequence[CellRecord], report: Report | None) -> None:
         """Complete what MLflow has of the sweep, what earlier starts could not tell included."""

@@ -31,6 +31,21 @@ class RecordError(InfrastructureError):
         )
 
 
+class DamagedError(RecordError):
+    """A file that was read and is no such record: torn, empty, or of something else."""
+
+
+class UnreadableError(RecordError):
+    """A file that the disk or its rights do not let be read; what it holds may be whole."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            path,
+            f"it cannot be read ({error.strerror})",
+            remedy="correct its rights or the disk, and start the same command again",
+        )
+
+
 class OtherVersionError(RecordError):
     """A whole record that another version of this program wrote."""
 
@@ -57,21 +72,57 @@ def read(path: Path, kind: type[R]) -> R:
     """Read one record from a JSON file.
 
     Raises:
-        RecordError: the file is torn, of another schema, or not such a record.
+        DamagedError: the file is torn, or not such a record.
+        OtherVersionError: it is whole, and of another schema.
+        UnreadableError: it cannot be read at all.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RecordError(path, f"it cannot be read ({error.strerror})") from error
-    return parsed(path, content, kind)
+        raise UnreadableError(path, error) from error
+    return _parsed(path, content, kind)
 
 
-def parsed(path: Path, content: bytes, kind: type[R]) -> R:
-    """One record from the content, or a line, of a file.
+def read_lines(path: Path, kind: type[R]) -> tuple[R, ...]:
+    """Read a file of one record a line; none where there is no such file.
 
     Raises:
         RecordError: as of `read`.
     """
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise UnreadableError(path, error) from error
+    return tuple(_parsed(path, line, kind) for line in lines)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged record, so that it counts as missing and nothing is thrown away.
+
+    Raises:
+        WriteError: it cannot be renamed.
+    """
+    try:
+        return path.replace(path.with_name(f"{path.name}.damaged"))
+    except OSError as error:
+        raise WriteError(path, error) from error
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if there is one.
+
+    Raises:
+        WriteError: it cannot be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise WriteError(path, error) from error
+
+
+def _parsed(path: Path, content: bytes, kind: type[R]) -> R:
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
@@ -79,7 +130,8 @@ def parsed(path: Path, content: bytes, kind: type[R]) -> R:
             raise OtherVersionError(path, difference) from error
         first = error.errors()[0]
         where = "".join(f"{part}: " for part in first["loc"])
-        raise RecordError(path, f"it is not a {kind.__name__} ({where}{first['msg']})") from error
+        problem = f"it is not a {kind.__name__} ({where}{first['msg']})"
+        raise DamagedError(path, problem) from error
 
 
 def _other_version(content: bytes, kind: type[Record], error: ValidationError) -> str:
@@ -89,10 +141,10 @@ def _other_version(content: bytes, kind: type[Record], error: ValidationError) -
         fields = json.loads(content)
     except ValueError:
         return ""
-    if known is None or not isinstance(fields, dict):
+    if not isinstance(fields, dict):
         return ""
     schema = fields.get("schema_version")
-    if isinstance(schema, int) and schema != known.default:
+    if known is not None and isinstance(schema, int) and schema != known.default:
         return f"schema {schema}, this one reads {known.default}"
     unknown = [str(e["loc"][-1]) for e in error.errors() if e["type"] == "extra_forbidden"]
     return f"it holds '{unknown[0]}', which is not known here" if unknown else ""

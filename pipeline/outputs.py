@@ -13,21 +13,23 @@ same folder.
       telemetry/<same name>.jsonl       the host, second by second, while the cell was measured
       references/<name>.<start>.<node>.<role>.json  baselines that bracket a node's cells
       prompts/<model>--<dataset>.jsonl  the token ids every method was given
-      logs/<group>.log                  the engine's own log
+      logs/<group>.log                  the engine's own log; attempts and references have theirs
       starts/<start>.json               provenance and time split of one start of the command
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from pipeline.durable import DamagedError as DamagedError
 from pipeline.durable import OtherVersionError as OtherVersionError
 from pipeline.durable import RecordError as RecordError
+from pipeline.durable import UnreadableError as UnreadableError
 from pipeline.durable import WriteError as WriteError
-from pipeline.durable import parsed
 from pipeline.durable import read as read
+from pipeline.durable import read_lines, remove
 from pipeline.durable import write_atomically as write_atomically
 from pipeline.host.series import Sample
 from pipeline.plan import Plan
@@ -43,11 +45,25 @@ from pipeline.spec import Record
 R = TypeVar("R", bound=Record)
 
 
-class Outputs:
-    """The folder of one sweep. The driver alone writes to it."""
+def refuse(damaged: DamagedError) -> None:
+    """End what reads a damaged record."""
+    raise damaged
 
-    def __init__(self, root: Path, sweep: str) -> None:
+
+class Outputs:
+    """The folder of one sweep. The driver alone writes to it.
+
+    What lies there and cannot be read, or is of another version, raises a RecordError.
+
+    Args:
+        damaged: told of each record that is damaged, which is then taken as missing.
+    """
+
+    def __init__(
+        self, root: Path, sweep: str, damaged: Callable[[DamagedError], None] = refuse
+    ) -> None:
         self.folder = root / sweep
+        self._damaged = damaged
 
     def write_plan(self, plan: Plan) -> None:
         """Replace `plan.json`."""
@@ -67,10 +83,14 @@ class Outputs:
     ) -> None:
         """Make a cell, or a reference, durable: its requests first, then its record.
 
+        Scores of outputs that it replaces go before them.
+
         Args:
             companion: the passes of the baseline that it was interleaved with.
             series: the host while it was measured.
         """
+        for name in (cell_name(record), companion_name(record)):
+            remove(self.folder / "rescored" / f"{name}.jsonl")
         self._write_lines("telemetry", cell_name(record), series)
         for name, side in ((cell_name(record), passes), (companion_name(record), companion)):
             self._write_lines("requests", name, [r for p in side for r in p.requests])
@@ -88,63 +108,38 @@ class Outputs:
             write_atomically(self.folder / folder / f"{name}.jsonl", "\n".join(lines) + "\n")
 
     def plan(self) -> Plan | None:
-        """The plan last run; None where none was.
-
-        Raises:
-            RecordError: the file is not a plan of this schema.
-        """
+        """The plan last run; None where none was."""
         path = self.folder / "plan.json"
-        return read(path, Plan) if path.is_file() else None
+        return next(self._whole([path], Plan), None) if path.is_file() else None
 
     def cells(self) -> tuple[CellRecord, ...]:
-        """Every cell record of this sweep, those of earlier plans included.
-
-        Raises:
-            RecordError: a file is not a cell record of this schema.
-        """
-        return tuple(read(path, CellRecord) for path in self._files("cells"))
-
-    def sound_cells(self) -> tuple[tuple[CellRecord, ...], tuple[RecordError, ...]]:
-        """Every cell record that is whole, and what is wrong with the others.
-
-        Raises:
-            OtherVersionError: a record is whole and of another schema; it is not half read.
-        """
-        sound, damaged = [], []
-        for path in self._files("cells"):
-            try:
-                sound.append(read(path, CellRecord))
-            except OtherVersionError:
-                raise
-            except RecordError as error:
-                damaged.append(error)
-        return tuple(sound), tuple(damaged)
-
-    def set_aside(self, damaged: RecordError) -> Path:
-        """Rename a damaged record, so that its cell is measured again and nothing is thrown away.
-
-        Raises:
-            WriteError: it cannot be renamed.
-        """
-        aside = damaged.path.with_name(f"{damaged.path.name}.damaged")
-        try:
-            return damaged.path.replace(aside)
-        except OSError as error:
-            raise WriteError(damaged.path, error) from error
+        """Every cell record of this sweep, those of earlier plans included."""
+        return tuple(self._whole(self._files("cells"), CellRecord))
 
     def clear_after_kill(self) -> None:
         """What is half written or still says it runs was killed: one start runs at a time."""
         for folder in (self.folder, *(f for f in self.folder.iterdir() if f.is_dir())):
             for half_written in folder.glob(".*.tmp"):
                 half_written.unlink()
-        for path in self._files("starts"):
-            start = read(path, StartRecord)
+        for start in self.starts():
             if start.outcome == "running":
                 self.write_start(start.model_copy(update={"outcome": "interrupted"}))
 
     def starts(self) -> tuple[StartRecord, ...]:
         """The records of all starts, oldest first."""
-        return tuple(read(path, StartRecord) for path in self._files("starts"))
+        return tuple(self._whole(self._files("starts"), StartRecord))
+
+    def damaged_starts(self) -> frozenset[str]:
+        """The starts whose records were set aside."""
+        found = (self.folder / "starts").glob("*.json.damaged")
+        return frozenset(path.name.removesuffix(".json.damaged") for path in found)
+
+    def _whole(self, paths: Iterable[Path], kind: type[R]) -> Iterator[R]:
+        for path in paths:
+            try:
+                yield read(path, kind)
+            except DamagedError as error:
+                self._damaged(error)
 
     def _files(self, kind: str) -> list[Path]:
         folder = self.folder / kind
@@ -152,12 +147,16 @@ class Outputs:
             if folder.exists() and not folder.is_dir():
                 raise RecordError(folder, "it is not a folder")
         except OSError as error:
-            raise RecordError(folder, f"it cannot be read ({error.strerror})") from error
+            raise UnreadableError(folder, error) from error
         return sorted(folder.glob("*.json"))
 
     def references(self) -> tuple[CellRecord, ...]:
         """The baselines that bracket other cells, of all starts and nodes."""
-        return tuple(read(path, CellRecord) for path in self._files("references"))
+        return tuple(self._whole(self._files("references"), CellRecord))
+
+    def names(self, folder: str) -> frozenset[str]:
+        """The names under which something lies in `requests/` or `rescored/`."""
+        return frozenset(path.stem for path in (self.folder / folder).glob("*.jsonl"))
 
     def requests(self, name: str) -> tuple[RequestRecord, ...]:
         """The requests under a name, in the order they were measured; none for a failed cell."""
@@ -172,15 +171,15 @@ class Outputs:
         return self._lines("telemetry", name, Sample)
 
     def _lines(self, folder: str, name: str, kind: type[R]) -> tuple[R, ...]:
-        path = self.folder / folder / f"{name}.jsonl"
-        if not path.is_file():
+        try:
+            return read_lines(self.folder / folder / f"{name}.jsonl", kind)
+        except DamagedError as error:
+            self._damaged(error)
             return ()
-        with path.open("rb") as file:
-            return tuple(parsed(path, line, kind) for line in file)
 
-    def log_path(self, group: str) -> Path:
-        """Where the engine of a group logs to."""
-        return self.folder / "logs" / f"{group}.log"
+    def log_path(self, name: str) -> Path:
+        """Where an engine's log lies."""
+        return self.folder / "logs" / f"{name}.log"
 
 
 def cell_name(record: CellRecord) -> str:

@@ -173,6 +173,7 @@ class CellRecord(Record):
         pairing: how the baseline was brought close in time; None for a baseline's own cell.
         companion: the baseline's side of an interleaved measurement.
         telemetry: what the host did while the cell was measured.
+        log: whose engine's log tells of it; the group's own where None.
     """
 
     schema_version: Literal[1] = CELL_SCHEMA
@@ -197,6 +198,7 @@ class CellRecord(Record):
     companion: Companion | None = None
     telemetry: TelemetrySummary | None = None
     failure: Failure | None = None
+    log: str | None = None
 
 
 class TimeSplit(Record):

@@ -12,11 +12,11 @@ from pipeline.arguments import check_arguments
 from pipeline.driver import Driver
 from pipeline.elsewhere import identify_for
 from pipeline.errors import EXIT_OK, InfrastructureError, InputError
-from pipeline.estimate import estimate
+from pipeline.estimate import Estimate, estimate
 from pipeline.evidence import gather
 from pipeline.installed import installed_vllm
 from pipeline.locks import held
-from pipeline.outputs import Outputs, RecordError
+from pipeline.outputs import DamagedError, Outputs, RecordError
 from pipeline.plan import Plan, make_plan
 from pipeline.prompts import PromptSet, load_prompts
 from pipeline.provenance import new_start
@@ -25,6 +25,7 @@ from pipeline.sources import identity_for_show
 from pipeline.spec import SweepConfig
 from pipeline.staging import Staging
 from pipeline.tracking import Tracker, store_uri
+from pipeline.unfinished import Unfinished, unfinished
 
 Skip = Callable[[Plan, Mapping[str, PromptSet]], frozenset[str]]
 
@@ -69,22 +70,22 @@ def run(config: SweepConfig, argv: Sequence[str], skip: Skip | None = None) -> i
     plan = make_plan(
         config, prompts, identity_for_show if config.dry_run else identify_for(config), vllm
     )
-    outputs = Outputs(Path(config.output_dir), config.name)
+    damaged = _warn_damaged if config.dry_run else console.warn_set_aside
+    outputs = Outputs(Path(config.output_dir), config.name, damaged)
     with nullcontext() if config.dry_run else _only_writer(outputs.folder, config.name):
-        recorded = _recorded(outputs, config)
-        kept = (r for r in recorded if r.status == "OK" or config.retry == "none")
+        recorded = outputs.cells()
         skipped = skip(plan, prompts) if skip is not None else frozenset()
-        done = frozenset(r.fingerprint for r in kept) | skipped
-        todo = plan.without(done)
-        repeats, assume = config.measure.repeats, config.platform.assume
-        history = [*recorded, *_elsewhere(config)] if todo.groups else []
-        expected = estimate(plan.at_most(done), plan.baselines, prompts, repeats, assume, history)
         asked = plan.without(skipped)
+        lacking = _lacking(config, plan, outputs, recorded, skipped)
+        done = _done(recorded, lacking, config) | skipped
+        todo = plan.without(done)
+        expected = _expected(config, plan, done, prompts, recorded)
         console.print_plan(
             asked,
             {name: len(s.prompts) for name, s in prompts.items()},
             expected,
             recorded=len(asked.cells) - len(todo.cells),
+            unfinished=lacking.told("now" if config.retry == "failed" else "never"),
         )
         if config.dry_run:
             return EXIT_OK
@@ -92,25 +93,52 @@ def run(config: SweepConfig, argv: Sequence[str], skip: Skip | None = None) -> i
         outputs.clear_after_kill()
         tracker = Tracker(outputs, uri, enabled=config.tracking.enabled)
         driver = Driver(config, outputs, new_start(config, argv), tracker, began)
-        wanted = frozenset(cell.fingerprint for cell in plan.cells)
-        staging = Staging(plan, done, lambda: gather(outputs, wanted))
-        if due := staging.due():
+        staging = Staging(plan, done, lambda: gather(outputs, {c.fingerprint for c in plan.cells}))
+        unscored = lacking.unscored if config.retry == "failed" else {}
+        if (due := staging.due()) or unscored:
             now = plan.model_copy(update={"groups": due})
-            driver.measure(plan, now, prompts, expected.total_s, staging.due)
+            driver.measure(plan, now, prompts, expected.total_s, staging.due, unscored)
             recorded = outputs.cells()
+            console.warn(*_lacking(config, plan, outputs, recorded, skipped).told("later"))
         return driver.finish(staging.settled().without(skipped), recorded)
 
 
-def _recorded(outputs: Outputs, config: SweepConfig) -> tuple[CellRecord, ...]:
-    """What is measured already; a damaged record is set aside, and its cell measured again."""
-    sound, damaged = outputs.sound_cells()
-    for error in damaged:
-        if config.dry_run:
-            console.warn(f"{error.where}: {error.problem}; its cell is measured again")
-        else:
-            aside = outputs.set_aside(error)
-            console.warn(f"{error.problem}; kept as {aside}, and its cell is measured again")
-    return sound
+def _expected(
+    config: SweepConfig,
+    plan: Plan,
+    done: frozenset[str],
+    prompts: Mapping[str, PromptSet],
+    recorded: Sequence[CellRecord],
+) -> Estimate:
+    """The time for what is still to be measured, by what was measured here and beside it."""
+    missing = plan.without(done).groups
+    history = [*recorded, *_elsewhere(config)] if missing else []
+    repeats, assume = config.measure.repeats, config.platform.assume
+    return estimate(plan.at_most(done), plan.baselines, prompts, repeats, assume, history)
+
+
+def _lacking(
+    config: SweepConfig,
+    plan: Plan,
+    outputs: Outputs,
+    recorded: Sequence[CellRecord],
+    skipped: frozenset[str],
+) -> Unfinished:
+    asked = [record for record in recorded if record.fingerprint not in skipped]
+    return unfinished(plan, asked, outputs, config.measure.sampling)
+
+
+def _done(
+    recorded: Sequence[CellRecord], lacking: Unfinished, config: SweepConfig
+) -> frozenset[str]:
+    """Fingerprints of what is not measured again."""
+    if config.retry == "none":
+        return frozenset(r.fingerprint for r in recorded)
+    return frozenset(r.fingerprint for r in recorded if r.status == "OK") - lacking.unpaired
+
+
+def _warn_damaged(damaged: DamagedError) -> None:
+    console.warn(f"{damaged.where}: {damaged.problem}; taken as missing")
 
 
 def _elsewhere(config: SweepConfig) -> list[CellRecord]:
@@ -121,7 +149,7 @@ def _elsewhere(config: SweepConfig) -> list[CellRecord]:
     for folder in others:
         # Another sweep's damaged record is that sweep's trouble; here it only estimates less well.
         with suppress(RecordError):
-            found += Outputs(root, folder.parent.name).cells()
+            found += Outputs(root, folder.parent.name, lambda damaged: None).cells()
     return found
 
 

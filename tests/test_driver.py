@@ -108,6 +108,22 @@ def test_a_cell_lost_twice_is_recorded_with_both_attempts_and_the_others_are_ok(
     assert [failure.kind for failure in bad.earlier] == ["HANG"]
 
 
+def test_what_failed_points_to_the_log_of_the_attempt_and_role_that_failed(
+    sweep: SimulatedSweep, outputs: Outputs
+) -> None:
+    sweep.run(BRACKETED, measure=simulated_fault("HANG"))
+    logs = {r.at.method: r.log for r in outputs.cells() if r.status == "FAILED"}
+    assert logs == {
+        "none": "smollm2-135m--none.simulated.opening.attempt2",
+        "ngram": "smollm2-135m--ngram-k4.attempt2",
+    }
+    report = (outputs.folder / "report.md").read_text()
+    for name in logs.values():
+        assert name is not None
+        assert outputs.log_path(name).is_file()
+        assert f"See logs/{name}.log." in report
+
+
 def jumping(seconds: float, patch: pytest.MonkeyPatch) -> Callable[[GroupJob], Iterator[Event]]:
     def measure(job: GroupJob) -> Iterator[Event]:
         for event in simulated_group(job):

@@ -93,3 +93,31 @@ def test_sampling_is_read_from_the_start_that_measured_the_cell(outputs: Outputs
     outputs.write_cell(cell_record(), [one_pass()])
     (found,) = gather(outputs)
     assert not found.greedy
+
+
+def rescored_cell(outputs: Outputs, start_id: str, dataset: str = "echo") -> CellRecord:
+    record = cell_record(coordinates(dataset=dataset), start_id=start_id)
+    record = record.model_copy(update={"pairing": "bracketed", "node": "box"})
+    outputs.write_cell(record, [one_pass()])
+    outputs.write_rescored(cell_name(record), [SCORED])
+    return record
+
+
+def test_what_no_start_tells_the_sampling_of_is_not_judged_for_it(outputs: Outputs) -> None:
+    rescored_cell(outputs, "lost")
+    (found,) = gather(outputs)
+    assert not found.rescored
+
+
+def test_a_cell_of_a_lost_start_was_sampled_as_the_others_of_its_plan(outputs: Outputs) -> None:
+    start = start_record()
+    sampled = {**start.config, "measure": {"sampling": {"temperature": 0.7}}}
+    outputs.write_start(start.model_copy(update={"config": sampled}))
+    asked = [
+        rescored_cell(outputs, "lost").fingerprint,
+        rescored_cell(outputs, start.start_id, "chat").fingerprint,
+    ]
+    assert [(one.greedy, one.rescored) for one in gather(outputs, asked)] == [
+        (False, (SCORED,)),
+        (False, (SCORED,)),
+    ]

@@ -42,7 +42,7 @@ FLOORS = (
     ("results", "estimate", "analysis"),
     ("execution", "progress"),
     ("provenance", "console", "zoo.enginecount", "evidence"),
-    ("tracking", "report", "zoo.evaluate"),
+    ("tracking", "report", "zoo.evaluate", "unfinished"),
     ("assignments", "elsewhere", "staging"),
     ("driver",),
     ("sweep", "ui", "zoo.__main__", "preflight.__main__"),

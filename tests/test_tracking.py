@@ -180,6 +180,18 @@ def test_a_failed_cell_is_a_failed_run_with_its_reason_and_the_engine_log(
     assert run.data.metrics == {}
 
 
+def test_of_several_attempts_the_log_of_the_last_is_attached(outputs: Outputs, root: Path) -> None:
+    name = f"{CELLS[2].group}.attempt2"
+    outputs.log_path(name).write_text("KeyError: 'mtp.fc'\n")
+    again = CELLS[2].model_copy(update={"attempt": 2, "log": name})
+    outputs.write_cell(again, [])
+    tracker = Tracker(outputs, f"sqlite:///{root}/mlflow.db", root=root)
+    tracker.cell(again)
+    assert tracker.problem is None
+    seen = Seen(root, outputs)
+    assert seen.files(seen.child("mtp-k3/echo/c1/tiny"))["engine.log"] == "KeyError: 'mtp.fc'\n"
+
+
 def test_telling_the_same_records_twice_changes_nothing(outputs: Outputs, root: Path) -> None:
     tell(outputs, root)
     before = Seen(root, outputs).everything()

@@ -47,7 +47,8 @@ class GroupJob(Record):
             of a model, as references for the methods measured between them.
         companion: the baseline's engine, to be kept resident beside the method's; None for the
             baseline itself, without a baseline in the sweep, and where platforms pair otherwise.
-        rescore: what a closing baseline scores of the methods measured before it.
+        rescore: what its engine without a drafter scores of cells measured before, last of all. A
+            group without cells is there for that alone.
     """
 
     sweep: str
@@ -62,6 +63,13 @@ class GroupJob(Record):
     role: Role = "cells"
     companion: EngineConfig | None = None
     rescore: tuple[RescoreJob, ...] = ()
+
+    @property
+    def log_name(self) -> str:
+        """Attempts and references log beside the group's own log, not over it."""
+        again = f".attempt{self.attempt}" if self.attempt > 1 else ""
+        role = f".{self.place}.{self.role}" if self.role != "cells" else ""
+        return f"{self.group.id}{role}{again}"
 
 
 class GroupStarting(Record):

@@ -28,8 +28,13 @@ def to_score(
             output_token_ids=request.output_token_ids,
         )
         for request in requests
-        if request.output_token_ids and (request.repeat == 0 or sampling.temperature > 0)
+        if is_scored(request, sampling)
     )
+
+
+def is_scored(request: RequestRecord, sampling: Sampling) -> bool:
+    """Whether an answer is scored at all."""
+    return bool(request.output_token_ids) and (request.repeat == 0 or sampling.temperature > 0)
 
 
 def rescore_cell(engine: EngineProcess, job: GroupJob, done: CellDone) -> Iterator[Rescored]:

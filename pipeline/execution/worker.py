@@ -86,9 +86,12 @@ def run_group(job: GroupJob) -> Iterator[Event]:
 def _cells(job: GroupJob, left: list[Cell], log: Path, telemetry: Telemetry) -> Iterator[Event]:
     """Start engines until no cell is left; `left` is always what was not delivered."""
     configs = [on_this_node(c) for c in (job.group.engine, job.companion) if c is not None]
-    if (refusal := gate.before_start(left[0].at.kind, configs[0])) is not None:
+    if left and (refusal := gate.before_start(left[0].at.kind, configs[0])) is not None:
         yield from _idle(job, left, refusal, None)
-    while left:
+    # Without cells of its own, a group starts its engine once to score what others put out.
+    scoring = not job.group.cells
+    while left or scoring:
+        scoring = False
         _look_first(configs[0], job, log)
         engines = list[EngineProcess]()
         with ExitStack() as stops:
@@ -150,8 +153,7 @@ def _on_engines(
     """Measure cells, taking each off `left`, until none is left or an engine is lost."""
     engines, delivered = bench.engines, False
     try:
-        at, warm = left[0].at, warm_up(engines, job)
-        if (idling := gate.after_start(at.kind, at.k, warm.measured, said)) is not None:
+        if left and (idling := _idling(job, engines, left[0], said)) is not None:
             yield from _idle(job, left, idling, bench.context)
         while left:
             delivered = False
@@ -165,6 +167,12 @@ def _on_engines(
         # Lost while it scored, an engine takes no cell along: what was measured is delivered.
         if not delivered and left:
             yield failed(job, left.pop(0), _failure(error, log), bench.context)
+
+
+def _idling(job: GroupJob, engines: Engines, first: Cell, said: str) -> Judgement | None:
+    """Why the drafter does nothing, where the log or the warm-up shows that it does not."""
+    warm = warm_up(engines, job)
+    return gate.after_start(first.at.kind, first.at.k, warm.measured, said)
 
 
 def _idle(
@@ -183,8 +191,9 @@ def _rescored(job: GroupJob, engines: Engines, done: CellDone) -> Iterator[Event
 
 
 def _rescored_others(job: GroupJob, engines: Engines) -> Iterator[Event]:
+    plain = engines.companion or engines.measured
     for other in job.rescore:
-        yield rescore(engines.measured, other.name, other.outputs)
+        yield rescore(plain, other.name, other.outputs)
 
 
 def on_this_node(config: EngineConfig) -> EngineConfig:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline import console
 from pipeline.errors import EXIT_OK, InputError, PipelineError
 from pipeline.outputs import Outputs
 from pipeline.report import MARKDOWN, write_report
@@ -21,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_OK
     try:
         folder = _parse(argv)
-        outputs = Outputs(folder.parent, folder.name)
+        outputs = Outputs(folder.parent, folder.name, console.warn_set_aside)
         plan = outputs.plan()
         asked = [cell.fingerprint for cell in plan.cells] if plan else None
         report = write_report(outputs, asked)

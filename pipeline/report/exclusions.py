@@ -44,7 +44,7 @@ def _cells(judged: Iterable[Judged]) -> Iterator[tuple[str, str]]:
 def _failure(record: CellRecord) -> str:
     cause = record.failure.cause if record.failure else ""
     said = outcome(record).rstrip(".")
-    return f"{said}. {cause}".rstrip() + f" See logs/{record.group}.log."
+    return f"{said}. {cause}".rstrip() + f" See logs/{record.log or record.group}.log."
 
 
 def _planned(judged: Iterable[Judged], plan: Plan | None) -> Iterator[tuple[str, str]]:

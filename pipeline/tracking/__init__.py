@@ -112,7 +112,8 @@ def replay(outputs: Outputs, uri: str | None = None, root: Path | None = None) -
         The number of cells on disk.
 
     Raises:
-        InputError: the record of a start is missing, or the address is no store.
+        InputError: the record of a start is missing, though not set aside as damaged, or the
+            address is no store.
         RecordError: a record on disk cannot be read.
         TrackingError: the store cannot be reached, or refuses.
     """
@@ -133,6 +134,9 @@ def replay(outputs: Outputs, uri: str | None = None, root: Path | None = None) -
             table=table_markdown([c for c in cells if c.start_id in so_far]),
             answer=answer_markdown(findings) if start is starts[-1] else "",
         )
+    known = {start.start_id for start in starts}
+    for cell in (c for c in cells if c.start_id not in known):
+        tracker.cell(cell)
     tracker.judged(findings)
     if tracker.problem is not None:
         raise tracker.problem
@@ -140,13 +144,14 @@ def replay(outputs: Outputs, uri: str | None = None, root: Path | None = None) -
 
 
 def _check(outputs: Outputs, starts: Sequence[StartRecord], cells: Sequence[CellRecord]) -> None:
-    if not starts:
+    if not starts and not cells:
         raise InputError(
             "no start of a sweep is recorded here",
             where=str(outputs.folder),
             remedy="give the folder of a sweep, such as outputs/spec_methods",
         )
     lost = {cell.start_id for cell in cells} - {start.start_id for start in starts}
+    lost -= outputs.damaged_starts()
     if lost:
         raise InputError(
             f"cells were measured by the start {min(lost)}, whose record is missing",

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline import console
 from pipeline.errors import EXIT_OK, InputError, PipelineError
 from pipeline.outputs import Outputs
 from pipeline.tracking import replay, store_uri
@@ -19,7 +20,8 @@ def main(argv: Sequence[str]) -> int:
     """Replay one sweep's folder; returns the exit code."""
     try:
         folder, uri = _parse(argv)
-        cells = replay(Outputs(folder.parent, folder.name), uri)
+        outputs = Outputs(folder.parent, folder.name, console.warn_set_aside)
+        cells = replay(outputs, uri)
     except PipelineError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -159,6 +159,21 @@ def start_tags(start: StartRecord) -> dict[str, str]:
     }
 
 
+def lost_start(record: CellRecord, sweep: str) -> StartRecord:
+    """What a cell still tells of the start that measured it, whose own record is damaged."""
+    return StartRecord(
+        start_id=record.start_id,
+        sweep=sweep,
+        started_at=record.started_at,
+        command=(),
+        git_commit=None,
+        packages={},
+        host={},
+        config={},
+        outcome="interrupted",
+    )
+
+
 def start_points(start: StartRecord) -> Iterator[Point]:
     """Engine starts and the time split (seconds), once they are known."""
     yield Point("sweep/engine_starts", start.engine_starts)

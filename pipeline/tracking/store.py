@@ -104,7 +104,7 @@ class Store:
             return
         # A run still open is one that a crash left half told: telling it again completes it.
         if key not in known.run_ids:
-            tags = runs.cell_tags(record, self._parent(record.start_id))
+            tags = runs.cell_tags(record, self._parent(record))
             known.run_ids[key] = self._create(record.started_at, tags)
         run_id = known.run_ids[key]
         series = runs.series_points(self._outputs.series(cell_name(record)))
@@ -157,10 +157,15 @@ class Store:
         starts = self._outputs.starts()
         return not starts or starts[-1].start_id == start.start_id
 
-    def _parent(self, start_id: str) -> str:
+    def _parent(self, record: CellRecord) -> str:
+        start_id = record.start_id
         if start_id not in self._parents:
             starts = {s.start_id: s for s in self._outputs.starts()}
-            return self.begin(starts[start_id])
+            lost = runs.lost_start(record, self._outputs.folder.name)
+            run_id = self.begin(starts.get(start_id, lost))
+            if start_id not in starts and run_id not in self._whole:
+                self._client.set_tag(run_id, runs.NOTE, "The record of this start is damaged.")
+                self._end(run_id, "KILLED", runs.milliseconds(record.started_at))
         return self._parents[start_id]
 
     def _known(self, start_id: str) -> _Children:
@@ -197,7 +202,7 @@ class Store:
         self._attach(run_id, folder / "cells" / f"{name}.json", "cell.json")
         self._attach(run_id, folder / "requests" / f"{name}.jsonl", "requests.jsonl")
         self._attach(run_id, folder / "telemetry" / f"{name}.jsonl", "telemetry.jsonl")
-        log = self._outputs.log_path(record.group)
+        log = self._outputs.log_path(record.log or record.group)
         if record.status == "FAILED" and log.is_file():
             self._client.log_text(run_id, _end_of(log), "engine.log")
 
