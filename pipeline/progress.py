@@ -30,8 +30,9 @@ class Pace:
         self._nodes: set[str] = set()
 
     def starting(self, node: str) -> None:
-        """An engine begins to start."""
+        """An engine begins to start; what was lost with another makes more than were planned."""
         self.started += 1
+        self.engine_starts = max(self.engine_starts, self.started)
         self._nodes.add(node)
 
     def is_ready(self, seconds: float) -> None:

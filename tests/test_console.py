@@ -216,3 +216,10 @@ def test_a_spread_has_no_more_decimals_than_its_value() -> None:
     metrics = {"speed/decode_tok_s": Summary(value=321.987, spread=4.321, n=20)}
     text = table_markdown([record.model_copy(update={"metrics": metrics})])
     assert "| 322 ± 4 |" in text
+
+
+def test_engines_that_were_not_planned_are_counted_with_those_that_were() -> None:
+    progress = Progress(Console(file=io.StringIO()), cells=3, engine_starts=1)
+    for _ in range(3):
+        progress.starting("tiny--none", "box")
+    assert "3/3 engines" in progress.line()

@@ -1,40 +1,49 @@
 """What can befall a cell: each fault's name and policy, and what an engine's log says of its cause.
 
-Infrastructure is given a second try: the same cell may well be measured when it is repeated. A
-mistake in what was asked for would be repeated as well, so it is told at once.
+Infrastructure is given a second try: the same cell may well be measured when it is repeated. What a
+node refuses, another may take. A mistake in what was asked for would be repeated as well, so it is
+told at once.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pipeline.records import Failure
 
 
 class Fault(NamedTuple):
-    """One class of trouble; `retried` says whether its cells are tried once more."""
+    """One class of trouble, and what becomes of its cells.
+
+    Attributes:
+        retried: `again` wherever there is room, once; `elsewhere`, at each node that has not
+            refused them yet; or `never`.
+        spoils_node: whether the node is no good for other cells either, for a while.
+    """
 
     meaning: str
-    retried: bool
+    retried: Literal["again", "elsewhere", "never"]
+    spoils_node: bool = False
 
 
 FAULTS = {
-    "START_TIMEOUT": Fault("the engine was not ready within the platform's deadline", True),
-    "CRASH_IN_START": Fault("the engine process ended while it loaded", True),
-    "CRASH": Fault("the engine ended or raised in the middle of a pass", True),
-    "HANG": Fault("no token came out within the platform's deadline", True),
-    "ENGINE": Fault("an engine could not be ended", True),
-    "OOM_DEVICE": Fault("the accelerator's memory did not suffice", True),
-    "OOM_HOST": Fault("the machine's memory did not suffice", True),
-    "WORKER_LOST": Fault("the process that measured was killed or crashed", True),
-    "RAYLET_LOST": Fault("Ray's own processes on this machine ended", True),
-    "NODE_LOST": Fault("the node left the cluster", True),
-    "NO_NODE": Fault("no node is left that could take it", False),
-    "REFUSED": Fault("vLLM refused what it was asked to load", False),
-    "PREFLIGHT": Fault("the node would refuse an engine, or spoil its figures", False),
-    "MachineBusyError": Fault("another sweep measures on that machine", False),
-    "CheckpointReferenceError": Fault("a checkpoint is not on that node", False),
+    "START_TIMEOUT": Fault("the engine was not ready within the platform's deadline", "again"),
+    "CRASH_IN_START": Fault("the engine process ended while it loaded", "again"),
+    "CRASH": Fault("the engine ended or raised in the middle of a pass", "again"),
+    "HANG": Fault("no token came out within the platform's deadline", "again"),
+    "ENGINE": Fault("an engine could not be ended", "again"),
+    "OOM_DEVICE": Fault("the accelerator's memory did not suffice", "again"),
+    "OOM_HOST": Fault("the machine's memory did not suffice", "again"),
+    "WORKER_LOST": Fault("the process that measured was killed or crashed", "again"),
+    "RAYLET_LOST": Fault("Ray's own processes on this machine ended", "again"),
+    "NODE_LOST": Fault("the node left the cluster", "again"),
+    "NO_NODE": Fault("no node is left that could take it", "never"),
+    "REFUSED": Fault("vLLM refused what it was asked to load", "never"),
+    "PREFLIGHT": Fault("the node would refuse an engine, or spoil its figures", "elsewhere", True),
+    "MachineBusyError": Fault("another sweep measures on that machine", "elsewhere", True),
+    "DISK_FULL": Fault("a disk of the node is full", "elsewhere", True),
+    "CheckpointReferenceError": Fault("a checkpoint is not on that node", "elsewhere"),
 }
 
 
@@ -77,7 +86,7 @@ _SIGNS = (
     ),
     _Sign(
         r"No space left on device",
-        None,
+        "DISK_FULL",
         "a disk of the node is full",
         "make room in its temporary folder and in its caches",
     ),
@@ -156,4 +165,14 @@ def diagnosed(failure: Failure) -> Failure:
 
 def is_retried(failure: Failure) -> bool:
     """Whether the cell is tried once more; what has no name here is not."""
-    return failure.kind in FAULTS and FAULTS[failure.kind].retried
+    return failure.kind in FAULTS and FAULTS[failure.kind].retried == "again"
+
+
+def is_refusal(failure: Failure) -> bool:
+    """Whether it is the node that cannot take the cell, and another one may."""
+    return failure.kind in FAULTS and FAULTS[failure.kind].retried == "elsewhere"
+
+
+def spoils_node(failure: Failure) -> bool:
+    """Whether the node had better be given nothing else for a while."""
+    return failure.kind in FAULTS and FAULTS[failure.kind].spoils_node

@@ -13,6 +13,7 @@ from pipeline.errors import InfrastructureError
 from pipeline.execution.delivery import Delivery
 from pipeline.execution.dispatch import Assignment, Dispatch
 from pipeline.execution.events import Event, GroupJob
+from pipeline.execution.faults import spoils_node
 from pipeline.plan import EngineGroup
 from pipeline.records import Failure
 from pipeline.spec import Resources
@@ -22,6 +23,9 @@ Measure = Callable[[GroupJob], Iterator[Event]]
 # the cluster is sure of it only after its health checks have failed, by Ray's defaults five of up
 # to 13 s each.
 _SUSPECT_S = 90.0
+# How long a node that refused an engine is given nothing while others have work: another sweep, a
+# hot GPU or a full disk are seldom gone within minutes.
+_REFUSED_S = 600.0
 # How long a sweep without a node that could go on waits for one to join, or to be trusted again.
 _PATIENCE_S = _SUSPECT_S + 60.0
 
@@ -109,9 +113,11 @@ class Runner:
         self._cluster, self._dispatch = cluster, dispatch
         self._make_job, self._emit, self._measure = make_job, emit, measure
         self._nodes: dict[str, Node] = {}
+        # Until when, on the monotonic clock, a node is kept out that lost a worker, or refused one.
         self._suspects: dict[str, float] = {}
+        self._refusers: dict[str, float] = {}
         self._streams: dict[Any, _Running] = {}
-        self._earlier: dict[tuple[str, str], Failure] = {}
+        self._earlier: dict[tuple[str, str], tuple[Failure, ...]] = {}
 
     def run(self) -> None:
         """Run everything; a group that is lost does not stop the others.
@@ -132,11 +138,20 @@ class Runner:
                 self._deliver()
             elif self._dispatch.finished:
                 return
-            elif time.monotonic() > patience:
-                self._give_up()
             else:
-                time.sleep(1.0)
+                self._idle(patience)
             self._look()
+
+    def _idle(self, patience: float) -> None:
+        """Nothing runs, and nobody takes what waits."""
+        now = time.monotonic()
+        if self._refusers and max(self._suspects.values(), default=0.0) <= now:
+            # Nobody else is left to do it, so they are asked again.
+            self._refusers.clear()
+            return
+        if now > patience:
+            self._give_up()
+        time.sleep(1.0)
 
     def _look(self) -> None:
         """Tell the dispatch which nodes left and joined since."""
@@ -145,13 +160,14 @@ class Runner:
             self._left(self._nodes, "RAYLET_LOST", "Ray's own processes on this machine ended")
             self._cluster.restart()
             now = self._cluster.nodes()
-        clock = time.monotonic()
-        now = {name: node for name, node in now.items() if self._suspects.get(name, 0.0) <= clock}
         gone = [name for name, node in self._nodes.items() if now.get(name) != node]
         self._left(gone, "NODE_LOST", "the node left the cluster")
-        for name in now.keys() - self._nodes.keys():
+        for name in [name for name in now if name not in self._nodes]:
             self._dispatch.joined(name, now[name].gpus)
         self._nodes = now
+        clock = time.monotonic()
+        kept_out = (*self._suspects.items(), *self._refusers.items())
+        self._dispatch.keep_out(name for name, until in kept_out if until > clock)
 
     def _left(self, names: Iterable[str], kind: str, message: str) -> None:
         for name in list(names):
@@ -166,7 +182,8 @@ class Runner:
         nodes = [self._nodes[name] for name in assignment.place]
         earlier = {f: why for (f, role), why in self._earlier.items() if role == assignment.role}
         stream = self._cluster.start(self._measure, job, nodes)
-        self._streams[stream] = _Running(assignment, Delivery(job, earlier))
+        delivery = Delivery(job, earlier, lambda: self._dispatch.elsewhere(assignment))
+        self._streams[stream] = _Running(assignment, delivery)
 
     def _deliver(self) -> None:
         # A second at most, so that neither a signal nor a lost node is kept waiting.
@@ -194,13 +211,18 @@ class Runner:
     def _end(self, stream: Any) -> None:
         assignment, delivery = self._streams.pop(stream)
         self._cluster.release(stream)
-        self._earlier |= {(f, assignment.role): why for f, why in delivery.lost.items()}
-        self._dispatch.ended(assignment, frozenset(delivery.measured), frozenset(delivery.lost))
+        for fingerprint, why in (*delivery.lost.items(), *delivery.refused.items()):
+            key = (fingerprint, assignment.role)
+            self._earlier[key] = (*self._earlier.get(key, ()), why)
+        if any(spoils_node(why) for why in delivery.refused.values()):
+            self._refusers[assignment.place[0]] = time.monotonic() + _REFUSED_S
+        self._dispatch.ended(assignment, delivery.outcome)
         self._dispatch.add(self._more())
 
     def _give_up(self) -> None:
         for assignment in self._dispatch.give_up():
             job = self._make_job(assignment)
             earlier = {f: why for (f, _), why in self._earlier.items()}
-            for event in Delivery(job, earlier).lose("NO_NODE", "no node is left for it"):
+            delivery = Delivery(job, earlier, lambda: False)
+            for event in delivery.lose("NO_NODE", "no node is left for it"):
                 self._emit(job, event)

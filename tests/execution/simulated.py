@@ -47,6 +47,22 @@ def simulated_group(job: GroupJob) -> Iterator[Event]:
     yield GroupEnded(group=job.group.id, log="simulated\n")
 
 
+def simulated_refusal(kind: str, refuses: Callable[[GroupJob], bool]) -> Measure:
+    """A group that is measured, but where a node refuses all of it with a kind of fault."""
+
+    def run(job: GroupJob) -> Iterator[Event]:
+        if not refuses(job):
+            yield from simulated_group(job)
+            return
+        yield GroupStarting(group=job.group.id, node=job.place)
+        failure = Failure(kind=kind, message=f"simulated on {job.place}")
+        for cell in job.group.cells:
+            yield failed(job, cell, failure, None, job.place)
+        yield GroupEnded(group=job.group.id, log="simulated\n")
+
+    return run
+
+
 def simulated_fault(kind: str) -> Measure:
     """A group whose first cell fails with a kind of fault; the others are measured."""
 
@@ -66,16 +82,21 @@ class SimulatedCluster:
 
     Args:
         script: called before each look at the nodes, to add or remove some.
+
+    Attributes:
+        loses: whether a worker is lost before it tells an event, with what the cluster says of it.
     """
 
     def __init__(
         self, *names: str, local: bool = False, script: Callable[[SimulatedCluster], None]
     ) -> None:
+        self._names = names
         self.alive = {name: Node(name, 1.0, True) for name in names}
         self.local, self.script = local, script
         self.jobs: list[GroupJob] = []
         self.restarts = 0
-        self.loses: Callable[[GroupJob], bool] = lambda job: False
+        self.loses: Callable[[GroupJob, Event], bool] = lambda job, event: False
+        self.says = "simulated"
 
     def nodes(self) -> dict[str, Node]:
         self.script(self)
@@ -83,7 +104,7 @@ class SimulatedCluster:
 
     def restart(self) -> None:
         self.restarts += 1
-        self.alive = {"restarted": Node(f"restarted{self.restarts}", 1.0, True)}
+        self.alive = {name: Node(f"{name}.{self.restarts}", 1.0, True) for name in self._names}
 
     def start(self, measure: Measure, job: GroupJob, nodes: Sequence[Node]) -> Any:
         self.jobs.append(job)
@@ -91,8 +112,8 @@ class SimulatedCluster:
 
     def _events(self, measure: Measure, job: GroupJob) -> Iterator[Event]:
         for event in measure(job):
-            if isinstance(event, CellDone) and self.loses(job):
-                raise Lost("WORKER_LOST", "simulated")
+            if self.loses(job, event):
+                raise Lost("WORKER_LOST", self.says)
             yield event
 
     def ready(self, streams: Sequence[Any], seconds: float) -> list[Any]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.execution.faults import FAULTS, diagnosed, is_retried
+from pipeline.execution.faults import FAULTS, diagnosed, is_refusal, is_retried
 from pipeline.records import Failure
 
 
@@ -47,7 +47,7 @@ def failure(kind: str, *log: str, message: str = "the engine process ended") -> 
             "CRASH_IN_START",
             "killed while it loaded",
         ),
-        ("CRASH_IN_START", "OSError: [Errno 28] No space left on device", "CRASH_IN_START", "disk"),
+        ("CRASH_IN_START", "OSError: [Errno 28] No space left on device", "DISK_FULL", "disk"),
         ("REFUSED", "huggingface_hub.errors.GatedRepoError: 401 Client Error.", "REFUSED", "HF_"),
     ],
 )
@@ -72,14 +72,22 @@ def test_what_nobody_knows_gets_no_cause() -> None:
     [
         *((kind, True) for kind in ("START_TIMEOUT", "HANG", "CRASH", "CRASH_IN_START")),
         *((kind, True) for kind in ("WORKER_LOST", "NODE_LOST", "RAYLET_LOST", "OOM_HOST")),
-        *((kind, False) for kind in ("REFUSED", "CheckpointReferenceError", "MachineBusyError")),
-        ("SomethingUnheardOf", False),
+        *((kind, False) for kind in ("REFUSED", "NO_NODE", "SomethingUnheardOf")),
     ],
 )
 def test_infrastructure_is_given_a_second_try_and_a_mistake_is_not(
     kind: str, retried: bool
 ) -> None:
     assert is_retried(failure(kind)) is retried
+    assert not is_refusal(failure(kind))
+
+
+@pytest.mark.parametrize(
+    "kind", ["PREFLIGHT", "MachineBusyError", "CheckpointReferenceError", "DISK_FULL"]
+)
+def test_what_is_wrong_with_a_node_alone_is_no_reason_not_to_ask_another(kind: str) -> None:
+    assert is_refusal(failure(kind))
+    assert not is_retried(failure(kind))
 
 
 def test_every_fault_says_what_it_means() -> None:

@@ -8,12 +8,24 @@ import pytest
 
 from pipeline.execution import runner
 from pipeline.execution.dispatch import Assignment, Dispatch
-from pipeline.execution.events import CellDone, CellLost, Event, GroupJob, Tokenised
+from pipeline.execution.events import (
+    CellDone,
+    CellLost,
+    Event,
+    GroupJob,
+    StartDone,
+    Tokenised,
+)
 from pipeline.execution.runner import Measure, NoNodeError, Runner
 from pipeline.plan import EngineGroup
 from pipeline.records import CellRecord
 from pipeline.spec import MeasureSpec
-from tests.execution.simulated import SimulatedCluster, simulated_fault, simulated_group
+from tests.execution.simulated import (
+    SimulatedCluster,
+    simulated_fault,
+    simulated_group,
+    simulated_refusal,
+)
 from tests.execution.test_dispatch import grid, group
 
 MEASURE = MeasureSpec.model_validate(
@@ -97,15 +109,143 @@ def test_a_mistake_is_told_at_once_and_the_other_cells_are_measured() -> None:
 
 def test_a_worker_that_is_lost_is_replaced_and_delivers_what_was_missing() -> None:
     cluster = SimulatedCluster("n0", local=True, script=quiet)
-    cluster.loses = lambda job: job.attempt == 1
+    cluster.loses = lambda job, event: isinstance(event, CellDone) and job.attempt == 1
     events = carried_out(cluster, [group("a", "ngram", 2)])
     assert [e.record.failure.kind for e in events if isinstance(e, CellLost) and e.record.failure]
     assert [(r.status, r.attempt) for r in records(events)] == [("OK", 2), ("OK", 2)]
 
 
+def deadly(cell: str) -> Callable[[GroupJob, Event], bool]:
+    """A cell that takes its worker along whenever it is measured."""
+    return lambda _, event: isinstance(event, CellDone) and event.record.fingerprint == cell
+
+
+@pytest.mark.parametrize("local", [True, False])
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_cell_that_always_takes_its_worker_along_fails_alone(
+    monkeypatch: pytest.MonkeyPatch, index: int, local: bool
+) -> None:
+    monkeypatch.setattr(runner, "_SUSPECT_S", 0.1)
+    groups = grid({"a": 1}, 1)
+    culprit = groups[1].cells[index].fingerprint
+    cluster = SimulatedCluster("n0", local=local, script=quiet)
+    cluster.loses = deadly(culprit)
+    told = {r.fingerprint: r for r in records(carried_out(cluster, groups))}
+    bad = told.pop(culprit)
+    assert [(r.status, r.attempt) for r in told.values()] == [("OK", 1)] * 3
+    assert (bad.status, bad.attempt) == ("FAILED", 2)
+    assert bad.failure is not None
+    assert [f.kind for f in (bad.failure, *bad.earlier)] == ["WORKER_LOST"] * 2
+
+
+def test_a_start_that_always_takes_its_worker_along_is_made_twice_and_not_for_each_cell() -> None:
+    cluster = SimulatedCluster("n0", local=True, script=quiet)
+    cluster.loses = lambda job, event: isinstance(event, StartDone) and job.group.method != "none"
+    told = records(carried_out(cluster, grid({"a": 1}, 1)))
+    assert [(job.group.method, job.attempt) for job in cluster.jobs] == [
+        ("none", 1),
+        ("ngram", 1),
+        ("ngram", 2),
+    ]
+    assert [(r.status, r.attempt) for r in told] == [("OK", 1)] * 2 + [("FAILED", 2)] * 2
+
+
+@pytest.mark.parametrize("kind", ["PREFLIGHT", "MachineBusyError", "CheckpointReferenceError"])
+def test_what_one_node_refuses_is_measured_by_another(kind: str) -> None:
+    cluster = SimulatedCluster("n0", "n1", script=quiet)
+    sick = simulated_refusal(kind, lambda job: job.place == "n0")
+    told = records(carried_out(cluster, grid({"a": 1}, 3), sick))
+    assert [(r.status, r.attempt, r.node) for r in told] == [("OK", 1, "n1")] * 8
+    assert {f.message for r in told for f in r.earlier} == {"simulated on n0"}
+
+
+def test_a_sick_node_is_given_nothing_else_while_others_have_work() -> None:
+    cluster = SimulatedCluster("n0", "n1", script=quiet)
+    sick = simulated_refusal("PREFLIGHT", lambda job: job.place == "n0")
+    carried_out(cluster, grid({"a": 1}, 5), sick)
+    assert [job.place for job in cluster.jobs].count("n0") == 1
+
+
+def test_a_node_that_lacks_one_models_checkpoint_measures_the_others() -> None:
+    cluster = SimulatedCluster("n0", "n1", script=quiet)
+    lacks = simulated_refusal(
+        "CheckpointReferenceError", lambda job: (job.place, job.group.model) == ("n0", "a")
+    )
+    told = records(carried_out(cluster, grid({"a": 1, "b": 1}, 3), lacks))
+    assert {r.status for r in told} == {"OK"}
+    assert {r.at.model for r in told if r.node == "n0"} == {"b"}
+
+
+def test_what_every_node_refuses_fails_and_is_told_with_each_refusal() -> None:
+    cluster = SimulatedCluster("n0", "n1", script=quiet)
+    told = records(
+        carried_out(cluster, grid({"a": 1}, 1), simulated_refusal("PREFLIGHT", lambda job: True))
+    )
+    assert [r.status for r in told] == ["FAILED"] * 4
+    for record in told:
+        assert record.failure is not None
+        nodes = {f.message for f in (record.failure, *record.earlier)}
+        assert nodes == {"simulated on n0", "simulated on n1"}
+
+
+def test_what_the_only_node_refuses_is_told_at_once() -> None:
+    cluster = SimulatedCluster("n0", local=True, script=quiet)
+    told = records(
+        carried_out(cluster, grid({"a": 1}, 1), simulated_refusal("PREFLIGHT", lambda job: True))
+    )
+    assert [(r.status, r.attempt, r.earlier) for r in told] == [("FAILED", 1, ())] * 4
+    assert len(cluster.jobs) == 2
+
+
+def test_a_worker_lost_to_a_full_disk_counts_as_its_nodes_refusal() -> None:
+    cluster = SimulatedCluster("n0", "n1", script=quiet)
+    cluster.says = "OSError: [Errno 28] No space left on device"
+    cluster.loses = lambda job, _: job.place == "n0"
+    told = records(carried_out(cluster, [group("a", "ngram", 2)]))
+    assert [(r.status, r.attempt, r.node) for r in told] == [("OK", 1, "n1")] * 2
+    (cause,) = {f for r in told for f in r.earlier}
+    assert cause.kind == "DISK_FULL"
+    assert "make room" in cause.cause
+
+
+@pytest.mark.parametrize("role", ["opening", "closing"])
+def test_a_reference_lost_with_its_raylet_is_measured_once_more(role: str) -> None:
+    ended: list[str] = []
+
+    def end_raylet(cluster: SimulatedCluster) -> None:
+        if not ended and cluster.jobs and cluster.jobs[-1].role == role:
+            ended.append(role)
+            cluster.alive.clear()
+
+    cluster = SimulatedCluster("n0", local=True, script=end_raylet)
+    told = records(carried_out(cluster, grid({"a": 1}, 1), bracketed=True))
+    assert cluster.restarts == 1
+    assert [(r.role, r.status) for r in told] == [
+        (name, "OK") for name in ("opening", "cell", "closing") for _ in "ab"
+    ]
+    again = [r for r in told if r.attempt == 2]
+    assert {(r.role, *(f.kind for f in r.earlier)) for r in again} == {(role, "RAYLET_LOST")}
+
+
+@pytest.mark.parametrize("role", ["opening", "closing"])
+def test_a_reference_lost_with_its_worker_is_measured_when_the_node_is_trusted_again(
+    monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    monkeypatch.setattr(runner, "_SUSPECT_S", 0.5)
+    cluster = SimulatedCluster("n0", script=quiet)
+    cluster.loses = lambda job, event: (
+        isinstance(event, CellDone) and (job.role, job.attempt) == (role, 1)
+    )
+    told = records(carried_out(cluster, grid({"a": 1}, 1), bracketed=True))
+    assert {(r.role, r.status) for r in told} == {
+        (name, "OK") for name in ("opening", "cell", "closing")
+    }
+    assert {r.attempt for r in told if r.role == role} == {2}
+
+
 def test_a_node_that_lost_a_worker_is_kept_out_of_it_for_a_while() -> None:
     cluster = SimulatedCluster("n0", "n1", script=quiet)
-    cluster.loses = lambda job: job.place == "n0"
+    cluster.loses = lambda job, event: isinstance(event, CellDone) and job.place == "n0"
     told = records(carried_out(cluster, grid({"a": 1}, 3)))
     assert {r.status for r in told} == {"OK"}
     assert {r.node for r in told} == {"n1"}
@@ -118,7 +258,7 @@ def test_the_only_node_is_waited_for_and_used_again_when_it_lost_a_worker(
     assert runner._PATIENCE_S > runner._SUSPECT_S
     monkeypatch.setattr(runner, "_SUSPECT_S", 0.5)
     cluster = SimulatedCluster("n0", script=quiet)
-    cluster.loses = lambda job: job.attempt == 1
+    cluster.loses = lambda job, event: isinstance(event, CellDone) and job.attempt == 1
     told = records(carried_out(cluster, [group("a", "ngram", 2)]))
     assert [(r.status, r.attempt) for r in told] == [("OK", 2), ("OK", 2)]
 
