@@ -7,6 +7,7 @@ writes nothing but the engine's log, to a temporary file whose end travels back 
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -16,7 +17,7 @@ from pipeline.analysis.engagement import Judgement
 from pipeline.errors import InfrastructureError, PipelineError
 from pipeline.execution import gate
 from pipeline.execution.alternate import Engines
-from pipeline.execution.engine_process import EngineError, EngineProcess
+from pipeline.execution.engine_process import EngineProcess
 from pipeline.execution.events import (
     CellDone,
     Event,
@@ -56,13 +57,17 @@ class PreflightError(InfrastructureError):
 
 
 _TAIL_LINES = 25
+# Findings that pass by themselves: the memory of an engine that was killed comes back after it.
+_PASSING = ("memory", "gpu_processes")
+_LOOKS, _LOOK_AGAIN_S = 6, 5.0
 
 
 def run_group(job: GroupJob) -> Iterator[Event]:
     """Measure the cells of a group in order and stream an event for each step.
 
-    An engine that dies fails the cell it was measuring and is started again for the next; one that
-    does not start fails every cell that is left. A cell that was delivered is never told again.
+    An engine that dies, or anything unforeseen, fails the cell that was measured, and an engine is
+    started anew for the next; one that does not start fails every cell that is left. A cell that
+    was delivered is never told again.
     """
     yield GroupStarting(group=job.group.id, node=node_name())
     left = list(job.group.cells)
@@ -75,9 +80,10 @@ def run_group(job: GroupJob) -> Iterator[Event]:
                 Telemetry() as telemetry,
             ):
                 yield from _cells(job, left, log, telemetry)
-        except PipelineError as error:
-            # The checkpoint is not here, the machine is taken, or an engine could not be ended.
-            trouble = f"\n{error}\n"
+        except Exception as error:  # noqa: BLE001 - no cell may end the others
+            # The checkpoint is not here, the machine is taken, an engine could not be ended, or
+            # what nobody foresaw: a cell is to fail by its name, not by the end of this process.
+            trouble = "\n" + "\n".join(_in_lines(error)) + "\n"
             for cell in left:
                 yield failed(job, cell, _failure(error, log), None)
         yield GroupEnded(group=job.group.id, log=_end_of(log) + trouble)
@@ -97,7 +103,7 @@ def _cells(job: GroupJob, left: list[Cell], log: Path, telemetry: Telemetry) -> 
         with ExitStack() as stops:
             try:
                 started = _start(configs, log, engines, stops)
-            except EngineError as error:
+            except Exception as error:  # noqa: BLE001 - as above
                 yield _start_done(job, log, engines=len(engines) + 1, ready=False)
                 while left:
                     yield failed(job, left.pop(0), _failure(error, log), None)
@@ -113,9 +119,14 @@ def _look_first(config: EngineConfig, job: GroupJob, log: Path) -> None:
     Raises:
         PreflightError: the node would not let the engine start, or would make its figures lie.
     """
-    found = before_start(config, job.group.resources, config.drop_caches)
-    if bad := stopped(found):
-        raise PreflightError(bad)
+    for left in reversed(range(_LOOKS)):
+        found = before_start(config, job.group.resources, config.drop_caches)
+        bad = stopped(found)
+        if not bad:
+            break
+        if not left or any(one.check not in _PASSING for one in bad):
+            raise PreflightError(bad)
+        time.sleep(_LOOK_AGAIN_S)
     with log.open("a", encoding="utf-8") as file:
         for one in found:
             if one.severity == "warn":
@@ -163,8 +174,9 @@ def _on_engines(
             yield done
             yield from _rescored(job, engines, done)
         yield from _rescored_others(job, engines)
-    except EngineError as error:
+    except Exception as error:  # noqa: BLE001 - as above
         # Lost while it scored, an engine takes no cell along: what was measured is delivered.
+        # After anything else than its own errors it may be in the middle of an answer: it goes too.
         if not delivered and left:
             yield failed(job, left.pop(0), _failure(error, log), bench.context)
 
@@ -223,11 +235,21 @@ def _context(config: EngineConfig, engine: EngineProcess, seconds: float) -> Eng
     )
 
 
-def _failure(error: PipelineError, log: Path) -> Failure:
-    tail = _end_of(log).splitlines()[-_TAIL_LINES:]
-    return Failure(
-        kind=getattr(error, "kind", type(error).__name__), message=str(error), log_tail=tuple(tail)
-    )
+def _failure(error: Exception, log: Path) -> Failure:
+    kind, message, lines = type(error).__name__, str(error), _end_of(log).splitlines()
+    if isinstance(error, PipelineError):
+        kind = getattr(error, "kind", kind)
+    else:
+        message = f"{kind}: {message}"
+        lines += _in_lines(error)
+    return Failure(kind=kind, message=message, log_tail=tuple(lines[-_TAIL_LINES:]))
+
+
+def _in_lines(error: Exception) -> list[str]:
+    """An error as a log tells it: a sentence where it is one of ours, else where it came from."""
+    if isinstance(error, PipelineError):
+        return [str(error)]
+    return "".join(traceback.format_exception(error)).splitlines()
 
 
 def _end_of(log: Path) -> str:
