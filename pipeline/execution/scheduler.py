@@ -9,8 +9,6 @@ not meet on a node; on a machine without GPUs both are logical.
 from __future__ import annotations
 
 import os
-import re
-import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -29,7 +27,14 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import psutil
 import ray
-from ray.exceptions import NodeDiedError, RayError
+from ray.exceptions import (
+    LocalRayletDiedError,
+    NodeDiedError,
+    OutOfDiskError,
+    OutOfMemoryError,
+    RayError,
+    RayTaskError,
+)
 from ray.util import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import (
     NodeAffinitySchedulingStrategy,
@@ -41,6 +46,8 @@ from pipeline.errors import InfrastructureError
 from pipeline.execution import leftovers
 from pipeline.execution.events import Event, GroupJob, LeftoversEnded
 from pipeline.execution.nodes import call_this_node, safe
+from pipeline.execution.reach import ClusterError as ClusterError
+from pipeline.execution.reach import reach
 from pipeline.execution.runner import Lost, Measure, Node
 from pipeline.spec import PlatformSpec, RayTarget
 
@@ -49,24 +56,7 @@ R = TypeVar("R")
 MACHINE = "machine"
 # Records are small; a Spark's memory is the model's.
 _OBJECT_STORE_BYTES = 200 * 1024**2
-_CONNECT_S = 5.0
 _NODE_ID = "ray.io/node-id"
-
-
-class ClusterError(InfrastructureError):
-    """Ray cannot be reached, or cannot start here."""
-
-    def __init__(self, address: str | None, error: Exception) -> None:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        remedy = "start one with 'ray start --head', or leave ray.address null to have one here"
-        if "auth" in f"{error.__cause__}".lower():
-            remedy = "it asks for a token: set RAY_AUTH_MODE=token, and where the token is not in"
-            remedy += " this home, RAY_AUTH_TOKEN_PATH to its file"
-        super().__init__(
-            f"no Ray cluster ({first[:200]})",
-            where=f"ray.address {address}" if address else "ray",
-            remedy=remedy,
-        )
 
 
 class TaskLostError(InfrastructureError):
@@ -116,7 +106,7 @@ class Cluster:
             }
         for last in (False, True):
             try:
-                _reach(self._target.address)
+                reach(self._target.address)
                 ray.init(**options)
                 break
             except Exception as error:
@@ -221,10 +211,7 @@ class Cluster:
         except StopIteration:
             return None
         except RayError as error:
-            first = (str(error).strip().splitlines() or [""])[0]
-            node = "RAYLET_LOST" if self.local else "NODE_LOST"
-            kind = node if isinstance(error, NodeDiedError) else "WORKER_LOST"
-            raise Lost(kind, f"{type(error).__name__}: {first[:300]}") from error
+            raise lost(error, local=self.local) from error
         return event
 
     def release(self, stream: Any) -> None:
@@ -260,6 +247,26 @@ def cluster(target: RayTarget, platform: PlatformSpec) -> Iterator[Cluster]:
             ray.shutdown()
 
 
+def lost(error: RayError, *, local: bool) -> Lost:
+    """What an error of Ray tells of a task; of one that raised, its own exception."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, RayTaskError):
+        cause = error.cause
+        # Ray puts an error of its own for an exception that does not travel; its traceback does.
+        last = str(error).strip().splitlines()[-1]
+        said = last if isinstance(cause, RayError) else f"{type(cause).__name__}: {cause}"
+    match error:
+        case NodeDiedError() | LocalRayletDiedError():
+            kind = "RAYLET_LOST" if local else "NODE_LOST"
+        case OutOfMemoryError():
+            kind = "OOM_HOST"
+        case OutOfDiskError():
+            kind = "DISK_FULL"
+        case _:
+            kind = "WORKER_LOST"
+    return Lost(kind, said[:300])
+
+
 def _runs(process: psutil.Process) -> bool:
     with suppress(psutil.Error):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -276,14 +283,6 @@ def _named(nodes: Sequence[dict[str, Any]]) -> dict[str, Node]:
             name = f"{name}-{node['NodeID'][:6]}"
         found[name] = Node(node["NodeID"], offers.get("GPU", 0.0), bool(offers.get(MACHINE)))
     return found
-
-
-def _reach(address: str | None) -> None:
-    """Find out within seconds that nothing listens at an address; Ray itself tries for minutes."""
-    match = re.fullmatch(r"(?:ray://)?(\[[^]]+\]|[^/:]+):(\d+)", address or "")
-    if match:
-        host, port = match.group(1).strip("[]"), int(match.group(2))
-        socket.create_connection((host, port), timeout=_CONNECT_S).close()
 
 
 def on_node(measure: Measure, job: GroupJob) -> Iterator[Event]:
