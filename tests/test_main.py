@@ -176,6 +176,25 @@ def test_mlflow_holds_the_parents_the_children_and_their_metrics(
     assert "accept/joint_0" in ngram.data.metrics
 
 
+def test_outputs_without_a_score_are_scored_and_nothing_is_measured_for_it(
+    finished: str, echo: Sweep
+) -> None:
+    outputs = Outputs(echo.folder / "outputs", "smoke")
+    cells = outputs.cells()
+    name = next(cell_name(record) for record in cells if record.at.k)
+    before = outputs.rescored(name)
+    (outputs.folder / "rescored" / f"{name}.jsonl").unlink()
+    code, said = echo.run("dataset=echo")
+    assert code == 0, said
+    assert "engine 1/1 starts: smollm2-135m--none.scoring" in said
+    assert outputs.cells() == cells
+    assert outputs.starts()[-1].engine_starts == 1
+    again = outputs.rescored(name)
+    assert [(o.prompt_id, len(o.gaps)) for o in again] == [
+        (o.prompt_id, len(o.gaps)) for o in before
+    ]
+
+
 def test_an_engine_that_cannot_start_fails_its_cells_and_the_others_go_on(
     tmp_path: Path,
 ) -> None:

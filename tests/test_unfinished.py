@@ -165,6 +165,18 @@ def test_a_method_measured_alone_is_measured_again_once_its_baseline_is_in_the_s
     assert verdicts(outputs).isdisjoint({"not comparable", "no baseline"})
 
 
+def test_a_search_over_k_that_was_cut_is_completed_with_its_baselines(
+    sweep: SimulatedSweep, outputs: Outputs
+) -> None:
+    search = (BRACKETED, "sweep.search=choose_k", "sweep.axes.k=[2,4,6]")
+    interrupt(sweep, *search, measure=after(4))
+    assert len(outputs.cells()) == 6
+    done = jobs_of(sweep, *search)
+    assert (done[0], done[-1]) == ("opening 2+0", "closing 2+4")
+    assert verdicts(outputs).isdisjoint({"not comparable", "no baseline"})
+    assert jobs_of(sweep, *search) == []
+
+
 def scoring(number: int) -> Measure:
     """Stopped before so many outputs and one are scored."""
     seen: list[Event] = []
