@@ -12,6 +12,7 @@ from jobs.budget import leave_out
 from jobs.night import LeftOut, Measured
 from jobs.reading import Planned, measured
 from jobs.suite import Suite
+from pipeline import console
 from pipeline.config import read_command_line
 from pipeline.errors import InputError
 from pipeline.estimate import estimate
@@ -80,7 +81,7 @@ class Measuring:
     @property
     def outputs(self) -> Outputs:
         """The records of the first round."""
-        return Outputs(Path(self.config.output_dir), self.config.name)
+        return _outputs(self.config)
 
     @property
     def start(self) -> StartRecord:
@@ -123,8 +124,7 @@ class Measuring:
         self._rounds += 1
         config = self._config(self.folder / f"again-{self._rounds}")
         run(config, self._command, skip=lambda plan, prompts: skipped)
-        again = Outputs(Path(config.output_dir), config.name)
-        return measured(again, self._planned._replace(plan=plan.without(skipped)))
+        return measured(_outputs(config), self._planned._replace(plan=plan.without(skipped)))
 
     def close(self) -> None:
         """Mark the night as judged, so that the next start is a night of its own."""
@@ -162,6 +162,10 @@ class Measuring:
             with suppress(RecordError):
                 found += Outputs(folder, self.config.name).cells()
         return found
+
+
+def _outputs(config: SweepConfig) -> Outputs:
+    return Outputs(Path(config.output_dir), config.name, console.warn_set_aside)
 
 
 def _unfinished(root: Path, now: datetime) -> str | None:
