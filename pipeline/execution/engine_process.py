@@ -22,6 +22,7 @@ import psutil
 
 from pipeline.errors import InfrastructureError
 from pipeline.execution.leftovers import MARK as MARK
+from pipeline.execution.leftovers import mark_of
 from pipeline.execution.messages import (
     REPLY,
     Answer,
@@ -238,7 +239,7 @@ def engine_environment(config: EngineConfig, preloaded: tuple[str, ...]) -> dict
     env["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1" if config.engine_core == "own_process" else "0"
     env["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
     env["VLLM_NO_USAGE_STATS"] = env["DO_NOT_TRACK"] = "1"
-    env[MARK] = str(os.getpid())
+    env[MARK] = mark_of(os.getpid())
     if preloaded:
         env["LD_PRELOAD"] = ":".join([*preloaded, env.get("LD_PRELOAD", "")]).rstrip(":")
     return {**env, **config.env}

@@ -1,10 +1,11 @@
 """Processes and shared memory that a killed run left on a machine: found, named, and ended.
 
 Whatever a sweep starts carries a mark in its environment with the process it belongs to: an engine
-its worker's id, Ray's processes the driver's. A marked process whose owner is gone serves nobody,
-and nothing without a mark is ever touched. `python -m pipeline.execution.leftovers` is the guard
-that a driver keeps beside it: when the driver is gone without a word, killed or ended by Ray, the
-guard ends what it left.
+its worker, Ray's processes the driver. A marked process whose owner is gone serves nobody, and
+nothing without a mark is ever touched, nor what a container marked: ids mean something only in the
+namespace that gave them. `python -m pipeline.execution.leftovers` is the guard that a driver keeps
+beside it: when the driver is gone without a word, killed or ended by Ray, the guard ends what it
+left.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from pathlib import Path
 
 import psutil
 
-# In the environment of every process of an engine: the id of the worker that started it.
+# In the environment of every process of an engine: the worker that started it.
 MARK = "SPEC_DECODE_PIPELINE_ENGINE"
-# In that of every process of a Ray that a driver started: the driver, by id and moment of start.
+# In that of every process of a Ray that a driver started: the driver.
 SWEEP_MARK = "SPEC_DECODE_PIPELINE_SWEEP"
 # How a worker's temporary folder begins; its mark follows.
 _FOLDER = "spec-decode-"
@@ -33,8 +34,8 @@ _SHARED = Path("/dev/shm")
 
 
 def mark_of(pid: int) -> str:
-    """A process by id and moment of start, since ids are given again."""
-    return f"{pid}.{_started(pid)}"
+    """A process by id, moment of start, since ids are given again, and namespace of ids."""
+    return f"{pid}.{_started(pid)}.{_namespace()}"
 
 
 def orphans() -> list[psutil.Process]:
@@ -123,16 +124,24 @@ def _serves_nobody(process: psutil.Process, env: dict[str, str]) -> bool:
         return True
     worker = env.get(MARK, "")
     if not worker.isdigit():
-        return False
+        return not _lives(worker)
+    # A bare id is what engines were marked with before.
     began, own = _started(int(worker)), _started(process.pid)
     # An owner that began later was only given the number of the real one.
     return own is not None and (began is None or began > own)
 
 
 def _lives(mark: str) -> bool:
-    """Whether the very process that a mark names still runs; a mark of another kind is let be."""
-    pid, _, began = mark.partition(".")
-    return not (pid.isdigit() and began.isdigit()) or str(_started(int(pid))) == began
+    """Whether the very process that a mark names still runs; a mark of another kind, or of another
+    namespace, is let be. One that names no namespace is an old one of this."""
+    pid, began, namespace = [*mark.split("."), "", ""][:3]
+    if not (pid.isdigit() and began.isdigit()) or namespace not in ("", _namespace()):
+        return True
+    return str(_started(int(pid))) == began
+
+
+def _namespace() -> str:
+    return str(Path("/proc/self/ns/pid").stat().st_ino)
 
 
 def _started(pid: int) -> int | None:

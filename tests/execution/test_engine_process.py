@@ -23,6 +23,7 @@ from pipeline.execution.engine_process import (
     find_libraries,
 )
 from pipeline.execution.events import Tokenised
+from pipeline.execution.leftovers import mark_of
 from pipeline.execution.messages import PassJob
 from pipeline.plan import EngineConfig
 from pipeline.spec import Sampling
@@ -35,7 +36,8 @@ def marked(pid: int) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == str(pid) and process.status() != "zombie":
+            owner = process.environ().get(MARK, "").partition(".")[0]
+            if owner == str(pid) and process.status() != "zombie":
                 found.append(process.pid)
         except psutil.Error:
             continue
@@ -64,6 +66,7 @@ def test_the_platform_environment_wins_and_ray_s_single_thread_is_dropped(
     assert env["VLLM_CPU_KVCACHE_SPACE"] == ngram_config.env["VLLM_CPU_KVCACHE_SPACE"]
     assert env["LD_PRELOAD"].startswith("/lib/a.so:/lib/b.so")
     assert env["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
+    assert env[MARK] == mark_of(os.getpid())
 
 
 def test_a_library_that_is_not_installed_is_left_out() -> None:

@@ -48,6 +48,10 @@ def gone() -> str:
     return str(process.pid)
 
 
+def namespace() -> str:
+    return mark_of(os.getpid()).rpartition(".")[2]
+
+
 def found(*processes: subprocess.Popen[bytes]) -> list[bool]:
     time.sleep(0.2)  # until the new programs stand in /proc with their environment
     serving_nobody = {p.pid for p in orphans()}
@@ -57,17 +61,32 @@ def found(*processes: subprocess.Popen[bytes]) -> list[bool]:
 def test_an_engine_whose_worker_is_gone_is_found_and_one_whose_worker_lives_is_not(
     start: Start,
 ) -> None:
-    left, at_work, anybodys = start(**{MARK: gone()}), start(**{MARK: str(os.getpid())}), start()
+    left = start(**{MARK: f"{gone()}.123.{namespace()}"})
+    at_work, anybodys = start(**{MARK: mark_of(os.getpid())}), start()
     assert found(left, at_work, anybodys) == [True, False, False]
+
+
+def test_marks_of_before_that_are_a_bare_number_are_still_read(start: Start) -> None:
+    left, at_work = start(**{MARK: gone()}), start(**{MARK: str(os.getpid())})
+    assert found(left, at_work) == [True, False]
+
+
+@pytest.mark.parametrize("mark", [MARK, SWEEP_MARK])
+def test_what_belongs_to_a_container_is_let_be_since_its_numbers_mean_nothing_here(
+    start: Start, mark: str
+) -> None:
+    theirs, ours = (start(**{mark: f"{gone()}.123.{where}"}) for where in ("1", namespace()))
+    assert found(theirs, ours) == [False, True]
 
 
 def test_what_a_killed_driver_started_is_found_even_when_its_number_was_given_away(
     start: Start,
 ) -> None:
     me = mark_of(os.getpid())
-    pid, _, began = me.partition(".")
-    left, at_work = start(**{SWEEP_MARK: f"{pid}.{int(began) - 1}"}), start(**{SWEEP_MARK: me})
-    assert found(left, at_work) == [True, False]
+    pid, began, where = me.split(".")
+    earlier = f"{pid}.{int(began) - 1}"
+    before, left = start(**{SWEEP_MARK: earlier}), start(**{SWEEP_MARK: f"{earlier}.{where}"})
+    assert found(before, left, start(**{SWEEP_MARK: me})) == [True, True, False]
 
 
 def test_a_leftover_is_named_and_ended_even_when_it_is_stopped(start: Start) -> None:
@@ -129,11 +148,14 @@ def test_folders_of_killed_workers_are_removed_and_others_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / f"spec-decode-{gone()}.123-abc").mkdir()
-    (tmp_path / "spec-decode-another-program").mkdir()
+    elsewhere = f"spec-decode-{gone()}.123.1-abc"
+    for name in (f"{gone()}.123-abc", f"{gone()}.123.{namespace()}-abc", "another-program"):
+        (tmp_path / f"spec-decode-{name}").mkdir()
+    (tmp_path / elsewhere).mkdir()
     with leftovers.temporary_folder() as own:
         leftovers.clear()
         assert {p.name for p in tmp_path.iterdir()} == {
             "spec-decode-another-program",
+            elsewhere,
             Path(own).name,
         }
