@@ -17,6 +17,7 @@ import time
 import traceback
 from typing import IO, TYPE_CHECKING
 
+from pipeline.execution.leftovers import free_memory, group
 from pipeline.execution.messages import (
     COMMAND,
     EngineStart,
@@ -92,7 +93,10 @@ def _follow_stdin(commands: queue.Queue[str]) -> None:
     """Queue each command; when the pipe closes, end this process and all it started."""
     for line in sys.stdin:
         commands.put(line)
-    os.killpg(os.getpgrp(), signal.SIGKILL)
+    try:
+        free_memory(group(os.getpgrp()))
+    finally:
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

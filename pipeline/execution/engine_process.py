@@ -18,11 +18,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
-
 from pipeline.errors import InfrastructureError
 from pipeline.execution.leftovers import MARK as MARK
-from pipeline.execution.leftovers import mark_of
+from pipeline.execution.leftovers import free_memory, group, mark_of
 from pipeline.execution.messages import (
     REPLY,
     Answer,
@@ -149,8 +147,9 @@ class EngineProcess:
         return reply.outputs
 
     def stop(self) -> None:
-        """End the process and everything in its session; safe to call twice."""
-        group = self._process.pid
+        """End the process, everything in its session, and its memory; safe to call twice."""
+        number = self._process.pid
+        free_memory(group(number))
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -159,16 +158,16 @@ class EngineProcess:
         for sign in (None, signal.SIGTERM, signal.SIGKILL):
             if sign is not None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(group, sign)
-            if self._gone(group, _END_S):
+                    os.killpg(number, sign)
+            if self._gone(number, _END_S):
                 return
-        raise EngineError(f"process group {group} of an engine could not be ended")
+        raise EngineError(f"process group {number} of an engine could not be ended")
 
-    def _gone(self, group: int, seconds: float) -> bool:
+    def _gone(self, number: int, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             # Asked first, which reaps it: an ended child stays in its group until then.
-            if self._process.poll() is not None and not _alive_in_group(group):
+            if self._process.poll() is not None and not _is_alive(number):
                 return True
             time.sleep(0.02)
         return False
@@ -257,14 +256,10 @@ def find_libraries(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _alive_in_group(group: int) -> bool:
-    """Whether any process of the group still runs; zombies wait only for their parent."""
+def _is_alive(number: int) -> bool:
+    """Whether any process of a group still runs; all are looked at only where one may."""
     try:
-        os.killpg(group, 0)
+        os.killpg(number, 0)
     except ProcessLookupError:
         return False
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, ProcessLookupError):
-            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
-                return True
-    return False
+    return bool(group(number))

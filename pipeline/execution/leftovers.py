@@ -52,17 +52,36 @@ def end(processes: Iterable[psutil.Process]) -> tuple[str, ...]:
     """End processes and free the shared memory that only they held; what each was, in words."""
     found = [p for p in processes if p.is_running()]
     names = tuple(_named(p) for p in found)
-    segments = {segment for process in found for segment in _segments(process)}
+    free_memory(found)
     for stop in ("terminate", "kill"):
         for process in found:
             with contextlib.suppress(psutil.Error):
                 getattr(process, stop)()
         _, found = psutil.wait_procs(found, _POLITE_S if stop == "terminate" else _END_S)
-    still_held = {s for process in psutil.process_iter() for s in _segments(process)}
-    for segment in segments - still_held if segments else ():
+    return names
+
+
+def free_memory(processes: Iterable[psutil.Process]) -> None:
+    """Take the names off the shared memory that only some processes, about to be ended, hold.
+
+    It is gone with them then; killed, neither they nor Python's resource tracker would see to it.
+    """
+    ending = set(processes)
+    segments = {segment for process in ending for segment in _segments(process)}
+    others = (p for p in psutil.process_iter() if p not in ending) if segments else ()
+    for segment in segments - {s for process in others for s in _segments(process)}:
         with contextlib.suppress(OSError):
             segment.unlink()
-    return names
+
+
+def group(number: int) -> list[psutil.Process]:
+    """The processes of a group that still run; zombies wait only for their parent."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == number and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def clear() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pipeline.execution import engine_process
 from pipeline.execution.engine_process import (
     MARK,
     CrashError,
@@ -24,9 +25,10 @@ from pipeline.execution.engine_process import (
 )
 from pipeline.execution.events import Tokenised
 from pipeline.execution.leftovers import mark_of
-from pipeline.execution.messages import PassJob
+from pipeline.execution.messages import PassJob, Ready
 from pipeline.plan import EngineConfig
 from pipeline.spec import Sampling
+from tests.factories import coordinates, plan
 
 engine = pytest.mark.engine
 
@@ -72,6 +74,30 @@ def test_the_platform_environment_wins_and_ray_s_single_thread_is_dropped(
 def test_a_library_that_is_not_installed_is_left_out() -> None:
     assert find_libraries(("libno-such-thing.so",)) == ()
     assert find_libraries(("libc.so.6",)) == ("libc.so.6",)
+
+
+# Stands in for an engine: it is ready, holds shared memory, and does not follow its input.
+HOLDS_MEMORY = (
+    "#!{python}\nimport time; from multiprocessing import shared_memory, resource_tracker\n"
+    "s = shared_memory.SharedMemory(name='{name}', create=True, size=4096)\n"
+    "resource_tracker.unregister(s._name, 'shared_memory')\n"
+    "print('{ready}', flush=True)\ntime.sleep(60)\n"
+)
+
+
+def test_the_shared_memory_of_an_engine_is_freed_when_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, program = f"spec-decode-test-stop-{os.getpid()}", tmp_path / "engine"
+    ready = Ready(vllm_version="none").model_dump_json()
+    program.write_text(HOLDS_MEMORY.format(python=sys.executable, name=name, ready=ready))
+    program.chmod(0o755)
+    monkeypatch.setattr(engine_process, "_END_S", 1.0)
+    monkeypatch.setattr(sys, "executable", str(program))
+    process = EngineProcess(plan(coordinates()).groups[0].engine, tmp_path / "log")
+    assert (Path("/dev/shm") / name).exists()
+    process.stop()
+    assert not (Path("/dev/shm") / name).exists()
 
 
 @engine

@@ -108,6 +108,43 @@ def test_the_shared_memory_that_only_a_leftover_held_is_freed(start: Start) -> N
     assert not (Path("/dev/shm") / name).exists()
 
 
+READS_MEMORY = (
+    "import sys, time; from multiprocessing import shared_memory, resource_tracker;"
+    "s = shared_memory.SharedMemory(name=sys.argv[1]);"
+    "resource_tracker.unregister(s._name, 'shared_memory'); print('ready', flush=True);"
+    "time.sleep(60)"
+)
+
+
+def test_the_shared_memory_that_somebody_else_holds_too_stays(start: Start) -> None:
+    name = f"spec-decode-test-shared-{os.getpid()}"
+    left = start(sys.executable, "-c", HOLDS_MEMORY, name, **{MARK: gone()})
+    assert left.stdout is not None
+    left.stdout.readline()
+    other = start(sys.executable, "-c", READS_MEMORY, name)
+    assert other.stdout is not None
+    other.stdout.readline()
+    end([psutil.Process(left.pid)])
+    assert (Path("/dev/shm") / name).exists()
+    end([psutil.Process(other.pid)])
+    assert not (Path("/dev/shm") / name).exists()
+
+
+def test_the_shared_memory_of_an_engines_group_goes_when_its_worker_does(start: Start) -> None:
+    name = f"spec-decode-test-group-{os.getpid()}"
+    group = '"$0" -c "$1" "$2" & exec "$0" -m pipeline.execution.engine_main'
+    command = ["sh", "-c", group, sys.executable, HOLDS_MEMORY, name]
+    engine = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert engine.stdout is not None
+    assert engine.stdout.readline() == b"ready\n"
+    assert (Path("/dev/shm") / name).exists()
+    engine.communicate(timeout=60)  # closes its standard input, as the end of its worker does
+    assert engine.returncode == -signal.SIGKILL
+    assert not (Path("/dev/shm") / name).exists()
+
+
 GUARDED = (
     "import subprocess, sys, time; from pipeline.execution.leftovers import guarded\n"
     "with guarded():\n"
