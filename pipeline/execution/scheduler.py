@@ -45,7 +45,7 @@ import pipeline
 from pipeline.errors import InfrastructureError
 from pipeline.execution import leftovers
 from pipeline.execution.events import Event, GroupJob, LeftoversEnded
-from pipeline.execution.nodes import call_this_node, safe
+from pipeline.execution.nodes import call_this_node, names, safe
 from pipeline.execution.reach import ClusterError as ClusterError
 from pipeline.execution.reach import reach
 from pipeline.execution.runner import Lost, Measure, Node
@@ -82,6 +82,7 @@ class Cluster:
         self._target, self._platform = target, platform
         self._processes: list[psutil.Process] = []
         self._spread: dict[Any, Any] = {}
+        self._names: dict[str, str] = {}
         self.connect()
 
     def connect(self) -> None:
@@ -123,7 +124,9 @@ class Cluster:
         """The nodes that are alive, by name; none where Ray's own processes here have ended."""
         if any(not _runs(p) for p in self._processes):
             return {}
-        return _named([node for node in ray.nodes() if node["Alive"]])
+        alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+        self._names = names({id_: _own_name(node) for id_, node in alive.items()}, self._names)
+        return {self._names[id_]: _offer(node) for id_, node in alive.items()}
 
     @property
     def local(self) -> bool:
@@ -273,16 +276,15 @@ def _runs(process: psutil.Process) -> bool:
     return False
 
 
-def _named(nodes: Sequence[dict[str, Any]]) -> dict[str, Node]:
-    """By the name a node was given, else its host's; a second one of that name gets its id too."""
-    found: dict[str, Node] = {}
-    for node in nodes:
-        offers, given = node["Resources"], node["NodeName"]
-        name = safe(node["NodeManagerHostname"] if given == node["NodeManagerAddress"] else given)
-        if name in found:
-            name = f"{name}-{node['NodeID'][:6]}"
-        found[name] = Node(node["NodeID"], offers.get("GPU", 0.0), bool(offers.get(MACHINE)))
-    return found
+def _own_name(node: dict[str, Any]) -> str:
+    """The name a node was given, else its host's."""
+    given = node["NodeName"]
+    return safe(node["NodeManagerHostname"] if given == node["NodeManagerAddress"] else given)
+
+
+def _offer(node: dict[str, Any]) -> Node:
+    offers = node["Resources"]
+    return Node(node["NodeID"], offers.get("GPU", 0.0), bool(offers.get(MACHINE)))
 
 
 def on_node(measure: Measure, job: GroupJob) -> Iterator[Event]:
