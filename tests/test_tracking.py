@@ -235,6 +235,64 @@ def test_a_cell_half_told_by_a_crash_is_completed(
     assert len(seen.series(run, "repeats/speed/decode_tok_s")) == 3
 
 
+def twin(seen: Seen, run: Any) -> str:
+    """Make a run again as MLflow does when the first answer came too late; the twin's id."""
+    (experiment,) = {r.info.experiment_id for r in seen.runs}
+    made = seen.client.create_run(experiment, start_time=run.info.start_time, tags=run.data.tags)
+    return str(made.info.run_id)
+
+
+def test_runs_that_were_made_twice_are_one_again_once_told_again(
+    outputs: Outputs, root: Path
+) -> None:
+    tell(outputs, root)
+    seen = Seen(root, outputs)
+    before = seen.everything()
+    for run in seen.runs:
+        twin(seen, run)
+    assert len(Seen(root, outputs).runs) == 2 * len(before)
+    tell(outputs, root)
+    assert Seen(root, outputs).everything() == before
+    assert main(["replay", str(outputs.folder), f"uri=sqlite:///{root}/mlflow.db"]) == EXIT_OK
+    assert len(Seen(root, outputs).runs) == len(before)
+
+
+def test_a_start_made_twice_keeps_its_cells_whichever_of_the_two_had_them(
+    outputs: Outputs, root: Path
+) -> None:
+    tracker = Tracker(outputs, None, root=root)
+    tracker.begin(start_record())
+    tracker.cell(CELLS[0])
+    (parent,) = Seen(root, outputs).parents()
+    ids = [parent.info.run_id, *(twin(Seen(root, outputs), parent) for _ in range(3))]
+    tell(outputs, root)
+    seen = Seen(root, outputs)
+    (kept,) = seen.parents()
+    assert kept.info.run_id == min(ids)
+    children = [r for r in seen.runs if "mlflow.parentRunId" in r.data.tags]
+    assert {r.data.tags["mlflow.parentRunId"] for r in children} == {kept.info.run_id}
+    assert len(children) == len(CELLS)
+
+
+def test_a_store_that_makes_every_run_twice_ends_with_one_of_each(
+    outputs: Outputs, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    create = MlflowClient.create_run
+
+    def committed_and_asked_again(*args: Any, **kwargs: Any) -> Any:
+        create(*args, **kwargs)
+        return create(*args, **kwargs)
+
+    monkeypatch.setattr(MlflowClient, "create_run", committed_and_asked_again)
+    tell(outputs, root)
+    seen = Seen(root, outputs)
+    assert len(seen.runs) == 1 + len(CELLS)
+    assert {run.info.status for run in seen.runs} == {"FINISHED", "FAILED"}
+    assert "speed/decode_tok_s" in seen.child("ngram-k2/echo/c1/tiny").data.metrics
+
+
 def test_a_cell_stays_the_child_of_the_start_that_measured_it(outputs: Outputs, root: Path) -> None:
     tell(outputs, root)
     second = start_record(start_id="20261129T130000-0002")

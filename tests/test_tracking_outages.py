@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from pipeline.errors import EXIT_OK
 from pipeline.execution.events import Event, GroupJob, GroupStarting
 from pipeline.outputs import Outputs
-from pipeline.tracking import background, replay
+from pipeline.tracking import Tracker, background, replay
 from tests import postgresql
 from tests.execution.simulated import simulated_group
 from tests.sweeps import SimulatedSweep
@@ -83,6 +84,40 @@ def test_a_store_that_lets_everyone_in_and_never_answers_costs_a_sweep_little(
     said = capsys.readouterr().err
     assert "no answer for 1 s" in said
     assert "python -m pipeline.tracking replay" in said
+
+
+def test_a_store_that_is_merely_slow_is_waited_for_only_so_long(tmp_path: Path) -> None:
+    tracker = Tracker(Outputs(tmp_path, "slow"), None, root=tmp_path / "mlruns")
+    told: list[int] = []
+
+    def slow(number: int, tracker: Tracker) -> None:
+        time.sleep(0.2)
+        told.append(number)
+
+    telling = background.Background(tracker, patience_s=5.0)
+    for number in range(50):
+        telling.tell(partial(slow, number))
+    began = time.monotonic()
+    problem = str(telling.settle(1.0))
+    assert time.monotonic() - began < 3
+    assert "too slow to take all of them in 1 s), which are whole on disk" in problem
+    assert f"python -m pipeline.tracking replay {tmp_path / 'slow'}" in problem
+    assert "\n" not in problem
+    assert 0 < len(told) < 20
+    time.sleep(0.5)
+    so_far = len(told)
+    time.sleep(0.5)
+    assert len(told) == so_far  # nothing goes on behind the back of who was told so
+
+
+def test_what_a_store_takes_in_time_leaves_nothing_to_replay(tmp_path: Path) -> None:
+    tracker = Tracker(Outputs(tmp_path, "quick"), None, root=tmp_path / "mlruns")
+    told: list[Tracker] = []
+    telling = background.Background(tracker)
+    for _ in range(50):
+        telling.tell(told.append)
+    assert telling.settle() is None
+    assert told == [tracker] * 50
 
 
 @needs_postgresql

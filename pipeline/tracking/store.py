@@ -1,14 +1,16 @@
 """One open MLflow experiment. The only module that imports MLflow, and only when a store is opened,
 since the import takes seconds. It raises whatever MLflow raises.
 
-A run is found by its tags before it is made, and every point carries the moment that its record
-carries, so that telling MLflow the same record twice changes nothing.
+A run is found by its tags before it is made, one that was made twice is made one again, and every
+point carries the moment that its record carries, so that telling MLflow the same record twice
+changes nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +18,9 @@ from typing import Any, NamedTuple
 from pipeline.analysis.findings import CellFinding
 from pipeline.outputs import Outputs, cell_name
 from pipeline.records import CellRecord, StartRecord
-from pipeline.tracking import runs
-from pipeline.tracking.address import is_server, probe
+from pipeline.tracking import lookup, runs
+from pipeline.tracking.address import probe
+from pipeline.tracking.lookup import OPEN
 
 # What MLflow would otherwise do on its own: report usage, log its migrations, and retry a dead
 # server for minutes while a sweep waits. Read when it is imported; a user's own settings stand.
@@ -32,8 +35,6 @@ _QUIET = {
 _BATCH = 500
 # Kept of an engine's log: its end, since one that fails in a loop writes without bound.
 _LOG_BYTES = 1_000_000
-# MLflow's status of a run that is not told to its end.
-_OPEN = "RUNNING"
 # A start that still says it runs, and is not the newest, was killed.
 _ENDED = {"finished": "FINISHED", "failed": "FAILED"}
 
@@ -77,17 +78,17 @@ class Store:
     def __init__(self, uri: str, root: Path, outputs: Outputs) -> None:
         self._client = _connected(uri)
         self._outputs = outputs
-        self._experiment = _experiment(self._client, uri, root, outputs.folder.name)
+        self._experiment = lookup.experiment(self._client, uri, root, outputs.folder.name)
         self._parents: dict[str, str] = {}
         self._whole: set[str] = set()
         self._children: dict[str, _Children] = {}
 
     def begin(self, start: StartRecord) -> str:
         """Find or make the parent run of a start; returns its run id."""
-        found = self._search(f"tags.role = 'start' and tags.start_id = '{start.start_id}'")
-        if found:
-            run_id = str(found[0].info.run_id)
-            self._whole |= set() if found[0].info.status == _OPEN else {run_id}
+        run = self._start_run(start.start_id)
+        if run is not None:
+            run_id = str(run.info.run_id)
+            self._whole |= set() if run.info.status == OPEN else {run_id}
         else:
             run_id = self._create(start.started_at, runs.start_tags(start))
         self._parents[start.start_id] = run_id
@@ -152,6 +153,22 @@ class Store:
         status = _ENDED.get(start.outcome, "KILLED")
         wall_s = start.split.wall_s if start.split else 0.0
         self._end(run_id, status, runs.milliseconds(start.started_at, wall_s))
+        # What was made twice just now is found once the store is asked again.
+        self._start_run(start.start_id)
+        self._children.pop(start.start_id, None)
+        self._known(start.start_id)
+
+    def _start_run(self, start_id: str) -> Any | None:
+        """The run of a start, which has all cells of that start for children; None without one."""
+        found = self._search(f"tags.role = 'start' and tags.start_id = '{start_id}'")
+        if len(found) > 1:
+            kept = min(found, key=lookup.rank)
+            for child in self._cell_runs(start_id):
+                self._client.set_tag(child.info.run_id, runs.PARENT, kept.info.run_id)
+        return lookup.one(self._client, found) if found else None
+
+    def _cell_runs(self, start_id: str) -> list[Any]:
+        return self._search(f"tags.role = 'cell' and tags.start_id = '{start_id}'")
 
     def _is_newest(self, start: StartRecord) -> bool:
         starts = self._outputs.starts()
@@ -170,16 +187,18 @@ class Store:
 
     def _known(self, start_id: str) -> _Children:
         if start_id not in self._children:
-            known = self._children[start_id] = _Children({}, set())
-            for run in self._search(f"tags.role = 'cell' and tags.start_id = '{start_id}'"):
-                key = run.data.tags[runs.FINGERPRINT], run.data.tags[runs.STARTED]
-                known.run_ids[key] = run.info.run_id
-                if run.info.status != _OPEN:
-                    known.whole.add(key)
+            by_key: dict[_Key, list[Any]] = defaultdict(list)
+            for run in self._cell_runs(start_id):
+                by_key[run.data.tags[runs.FINGERPRINT], run.data.tags[runs.STARTED]].append(run)
+            kept = {key: lookup.one(self._client, found) for key, found in by_key.items()}
+            self._children[start_id] = _Children(
+                {key: run.info.run_id for key, run in kept.items()},
+                {key for key, run in kept.items() if run.info.status != OPEN},
+            )
         return self._children[start_id]
 
     def _search(self, query: str) -> list[Any]:
-        return list(_found(self._client, self._experiment, query))
+        return list(lookup.found(self._client, self._experiment, query))
 
     def _create(self, started_at: str, tags: dict[str, str]) -> str:
         moment = runs.milliseconds(started_at)
@@ -225,15 +244,15 @@ class Ledger:
 
     def __init__(self, uri: str, root: Path, experiment: str) -> None:
         self._client = _connected(uri)
-        self._experiment = _experiment(self._client, uri, root, experiment)
+        self._experiment = lookup.experiment(self._client, uri, root, experiment)
 
     def write(self, entry: Entry) -> None:
         """Keep an entry; one of the same role and key is replaced."""
         key = f"tags.role = '{entry.role}' and tags.key = '{entry.key}'"
-        earlier = next(_found(self._client, self._experiment, key), None)
+        earlier = list(lookup.found(self._client, self._experiment, key))
         moment = runs.milliseconds(entry.at)
-        if earlier is not None:
-            run_id = str(earlier.info.run_id)
+        if earlier:
+            run_id = str(lookup.one(self._client, earlier).info.run_id)
         else:
             tags = {runs.NAME: entry.title, "role": entry.role, "key": entry.key}
             run = self._client.create_run(self._experiment, start_time=moment, tags=tags)
@@ -251,8 +270,8 @@ class Ledger:
         wanted = {"role": role, **tags}
         query = " and ".join(f"tags.{tag} = '{value}'" for tag, value in wanted.items())
         order = ["attributes.start_time DESC"]
-        for run in islice(_found(self._client, self._experiment, query, order), newest):
-            if run.info.status != _OPEN:
+        for run in islice(lookup.found(self._client, self._experiment, query, order), newest):
+            if run.info.status != OPEN:
                 yield str(load_text(f"{run.info.artifact_uri}/{name}"))
 
 
@@ -264,28 +283,6 @@ def _connected(uri: str) -> Any:
     from mlflow import MlflowClient
 
     return MlflowClient(uri)
-
-
-def _experiment(client: Any, uri: str, root: Path, name: str) -> str:
-    """Find or make an experiment; a server knows by itself where to keep its artifacts."""
-    found = client.get_experiment_by_name(name)
-    if found is not None:
-        return str(found.experiment_id)
-    place = None if is_server(uri) else (root.absolute() / "artifacts" / name).as_uri()
-    return str(client.create_experiment(name, artifact_location=place))
-
-
-def _found(client: Any, experiment: str, query: str, order: Sequence[str] = ()) -> Iterator[Any]:
-    """The runs that a query finds, page by page."""
-    token = None
-    while True:
-        page = client.search_runs(
-            [experiment], query, order_by=list(order) or None, page_token=token
-        )
-        yield from page
-        token = page.token
-        if not token:
-            return
 
 
 def _end_of(log: Path) -> str:
