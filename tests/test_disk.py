@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import EXIT_NO_INFRASTRUCTURE, EXIT_OK
+from pipeline.errors import EXIT_BAD_CONFIG, EXIT_NO_INFRASTRUCTURE, EXIT_OK
 from pipeline.execution.events import CellDone, Event, GroupJob
 from pipeline.execution.runner import Measure
 from pipeline.outputs import Outputs, WriteError
 from pipeline.records import CellRecord
+from pipeline.sweep import UnwritableOutputsError
 from tests.execution.simulated import simulated_group
 from tests.sweeps import SimulatedSweep
 
@@ -73,6 +74,30 @@ def test_a_full_disk_ends_the_sweep_and_what_was_durable_stays(
     assert sweep.run() == EXIT_OK
     assert len(cells(disk)) == 2
     assert (cells(disk)[label].started_at, cells(disk)[label].start_id) == first
+
+
+def starts_nothing(job: GroupJob) -> Iterator[Event]:
+    raise AssertionError("nothing may be started")
+    yield
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="changing a mount needs root")
+@pytest.mark.parametrize("used_before", [False, True], ids=["new", "used before"])
+def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_starts(
+    disk: Path, sweep: SimulatedSweep, used_before: bool
+) -> None:
+    if used_before:
+        sweep.run("dataset=echo")
+    before = cells(disk)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    with pytest.raises(UnwritableOutputsError) as caught:
+        sweep.run(measure=starts_nothing)
+    assert caught.value.exit_code == EXIT_BAD_CONFIG
+    assert str(caught.value) == (
+        f"{disk}/outputs/smoke: results cannot be written here (Read-only file system);"
+        " choose another place with output_dir=FOLDER"
+    )
+    assert cells(disk) == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changing a mount needs root")

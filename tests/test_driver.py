@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
-from pipeline.errors import EXIT_CELLS_FAILED, EXIT_OK
-from pipeline.execution import host
+from pipeline.__main__ import main
+from pipeline.errors import EXIT_CELLS_FAILED, EXIT_NO_INFRASTRUCTURE, EXIT_OK
+from pipeline.execution import host, leftovers, scheduler
 from pipeline.execution.events import CellDone, Event, GroupJob
 from pipeline.execution.host import MachineBusyError
 from pipeline.execution.runner import Measure
@@ -143,6 +147,82 @@ def test_a_clock_that_jumps_changes_no_duration(
     assert start.split is not None
     assert 0 < start.split.wall_s < 600
     assert min(start.split.engine_start_s, start.split.generation_s, start.split.other_s) >= 0
+
+
+@pytest.mark.usefixtures("sweep")
+def test_a_second_sweep_into_the_same_folder_is_told_who_writes_there(
+    outputs: Outputs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs.folder.mkdir(parents=True)
+    argv = ["+sweep=smoke", "tracking=off", "platform=cpu", f"output_dir={outputs.folder.parent}"]
+    with held(outputs.folder / ".lock", "sweep smoke", 0.0, MachineBusyError):
+        assert main(argv) == EXIT_NO_INFRASTRUCTURE
+    said = capsys.readouterr().err
+    assert f"{outputs.folder}: another run writes here (sweep smoke, process {os.getpid()})" in said
+    assert "give this one an output_dir of its own" in said
+    assert [path.name for path in outputs.folder.iterdir()] == [".lock"]
+
+
+@pytest.fixture
+def leave() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Leaves a process on this machine whose marked owner has ended."""
+    left: list[subprocess.Popen[bytes]] = []
+
+    def leave() -> subprocess.Popen[bytes]:
+        owner = subprocess.Popen(["sleep", "60"])
+        mark = leftovers.mark_of(owner.pid)
+        owner.kill()
+        owner.wait()
+        left.append(subprocess.Popen(["sleep", "60"], env={**os.environ, leftovers.MARK: mark}))
+        time.sleep(0.2)  # until the new program stands in /proc with its environment
+        return left[-1]
+
+    yield leave
+    for process in left:
+        process.kill()
+        process.wait()
+
+
+def test_what_an_earlier_run_left_is_ended_by_name_before_a_sweep_starts(
+    sweep: SimulatedSweep,
+    leave: Callable[[], subprocess.Popen[bytes]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    left = leave()
+    alive: list[bool] = []
+
+    def measure(job: GroupJob) -> Iterator[Event]:
+        alive.append(psutil.pid_exists(left.pid))
+        yield from simulated_group(job)
+
+    assert sweep.run(measure=measure) == EXIT_OK
+    assert set(alive) == {False}
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"left over from an earlier run, and ended: process {left.pid} (sleep 60, since " in said
+
+
+def test_what_an_earlier_run_left_on_a_node_is_ended_by_name_before_it_measures(
+    sweep: SimulatedSweep,
+    leave: Callable[[], subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # This process is no worker: it neither takes a node's name nor ends with its parent.
+    monkeypatch.setattr(scheduler, "call_this_node", lambda name: None)
+    monkeypatch.setattr(leftovers, "die_with_parent", lambda: None)
+    left: list[subprocess.Popen[bytes]] = []
+
+    def on_a_node_where_something_is_left(job: GroupJob) -> Iterator[Event]:
+        if not left:
+            left.append(leave())
+        for event in scheduler.on_node(simulated_group, job):
+            assert not psutil.pid_exists(left[0].pid)
+            yield event
+
+    assert sweep.run(measure=on_a_node_where_something_is_left) == EXIT_OK
+    said = " ".join(capsys.readouterr().err.split())
+    name = f"process {left[0].pid} (sleep 60, since "
+    assert f"left over on simulated from an earlier run, and ended: {name}" in said
 
 
 def test_a_second_sweep_on_the_machine_is_told_who_measures_there(sweep: SimulatedSweep) -> None:

@@ -45,6 +45,20 @@ def test_a_document_that_is_written_again_takes_its_own_place(root: Path) -> Non
     assert keeper.read("night", {}, "night.json", 9) == ("better",)
 
 
+def test_a_document_that_was_made_twice_is_one_again_once_it_is_written_again(root: Path) -> None:
+    from mlflow import MlflowClient
+
+    keeper, client = Keeper("twice", None, root), MlflowClient(f"sqlite:///{root}/mlflow.db")
+    keeper.write(entry(1))
+    experiment = client.get_experiment_by_name("twice").experiment_id
+    (run,) = client.search_runs([experiment])
+    client.create_run(experiment, start_time=run.info.start_time, tags=run.data.tags)
+    keeper.write(entry(1, "better"))
+    (left,) = client.search_runs([experiment])
+    assert left.info.run_id == run.info.run_id
+    assert keeper.read("night", {}, "night.json", 9) == ("better",)
+
+
 def test_documents_are_told_apart_by_role_and_tags(root: Path) -> None:
     keeper = Keeper("apart", None, root)
     keeper.write(entry(1, node_class="cpu"))
