@@ -79,6 +79,26 @@ def test_what_belongs_to_a_container_is_let_be_since_its_numbers_mean_nothing_he
     assert found(theirs, ours) == [False, True]
 
 
+CONTAINED = (
+    "import os, subprocess; from pipeline.execution.leftovers import SWEEP_MARK, mark_of\n"
+    "sleep = ['sleep', '60']; env = {**os.environ, SWEEP_MARK: mark_of(os.getpid())}\n"
+    "with subprocess.Popen(sleep, env=env): print('ready', flush=True)"
+)
+
+
+def test_what_a_real_namespace_of_its_own_runs_is_seen_here_and_let_be(start: Start) -> None:
+    alone = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+    contained = start(*alone, sys.executable, "-c", CONTAINED)
+    assert contained.stdout is not None
+    if not contained.stdout.readline():
+        pytest.skip("a namespace of its own needs root")
+    time.sleep(0.2)  # until the new program stands in /proc with its environment
+    inside = psutil.Process(contained.pid).children(recursive=True)
+    (theirs,) = [p for p in inside if SWEEP_MARK in p.environ()]
+    assert theirs.name() == "sleep"
+    assert theirs not in orphans()
+
+
 def test_what_a_killed_driver_started_is_found_even_when_its_number_was_given_away(
     start: Start,
 ) -> None:
