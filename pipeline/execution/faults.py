@@ -144,6 +144,14 @@ _SIGNS = (
         "a weight file is torn",
         "download or copy the checkpoint again",
     ),
+    # An engine core that raises says so itself before it ends; vLLM is often too early for the exit
+    # code of one that was killed.
+    _Sign(
+        r"(?s)\A(?!.*EngineCore failed to start).*Failed core proc\(s\): \{\}",
+        "CRASH_IN_START",
+        "the engine core ended while it loaded and did not say why, as one that is killed does",
+        "look for the kernel's out-of-memory killer: dmesg | grep -i oom",
+    ),
     _Sign(
         r"\(signal 9\)",
         None,

@@ -62,6 +62,13 @@ def test_a_process_killed_from_outside_is_suspected_of_having_taken_the_memory()
     assert "dmesg" in told.cause
 
 
+def test_a_core_that_ended_without_a_word_was_killed_and_one_that_raised_was_not() -> None:
+    ended = "RuntimeError: Engine core initialization failed. Failed core proc(s): {}"
+    assert diagnosed(failure("REFUSED", "INFO", ended)).kind == "CRASH_IN_START"
+    raised = "ERROR EngineCore failed to start."
+    assert diagnosed(failure("REFUSED", raised, "KeyError: 'x'", ended)).kind == "REFUSED"
+
+
 def test_what_nobody_knows_gets_no_cause() -> None:
     told = diagnosed(failure("CRASH", "an unheard-of sentence"))
     assert told == failure("CRASH", "an unheard-of sentence")
