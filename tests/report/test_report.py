@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.analysis.findings import Evidence
 from pipeline.analysis.judging import find
-from pipeline.errors import EXIT_BAD_CONFIG, EXIT_NO_INFRASTRUCTURE, EXIT_OK
+from pipeline.errors import EXIT_BAD_CONFIG, EXIT_OK
 from pipeline.outputs import Outputs
 from pipeline.plan import Coordinates, Pruned
 from pipeline.records import Summary
@@ -407,7 +407,7 @@ def test_help_is_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"{USAGE}\n"
 
 
-def test_a_torn_record_ends_in_one_sentence(
+def test_a_torn_record_is_set_aside_in_one_sentence_and_the_rest_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outputs = Outputs(tmp_path, "composed")
@@ -415,7 +415,9 @@ def test_a_torn_record_ends_in_one_sentence(
     for folder, pattern in (("requests", "*ngram*[!n].jsonl"), ("cells", "*ngram*")):
         torn = next((outputs.folder / folder).glob(pattern))
         torn.write_bytes(torn.read_bytes()[:-40])
-        assert main([str(outputs.folder)]) == EXIT_NO_INFRASTRUCTURE
+        assert main([str(outputs.folder)]) == EXIT_OK
         error = capsys.readouterr().err
         assert error.startswith(f"{torn}: it is not a ")
         assert error.count("\n") == 1
+        assert torn.with_name(f"{torn.name}.damaged").is_file()
+        assert not torn.exists()
