@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -26,11 +24,9 @@ from pipeline.execution.engine_process import (
     find_libraries,
 )
 from pipeline.execution.events import Tokenised
-from pipeline.execution.faults import diagnosed
 from pipeline.execution.leftovers import mark_of
 from pipeline.execution.messages import PassJob, Ready
 from pipeline.plan import EngineConfig
-from pipeline.records import Failure
 from pipeline.spec import Sampling
 from tests.factories import coordinates, plan
 
@@ -123,33 +119,6 @@ def test_what_vllm_refuses_is_told_in_its_own_words(
         EngineProcess(wrong, tmp_path / "log")
     assert caught.value.kind == "REFUSED"
     assert "Traceback" in (tmp_path / "log").read_text()
-    assert marked(os.getpid()) == others
-
-
-@engine
-def test_an_engine_core_that_is_killed_while_it_loads_is_a_crash_that_is_tried_again(
-    ngram_config: EngineConfig, tmp_path: Path, others: list[int]
-) -> None:
-    def kill() -> None:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            for pid in set(marked(os.getpid())) - set(others):
-                with suppress(psutil.Error):
-                    if "EngineCore" in " ".join(psutil.Process(pid).cmdline()):
-                        os.kill(pid, signal.SIGKILL)
-                        return
-            time.sleep(0.1)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    config = ngram_config.model_copy(update={"engine_core": "own_process"})
-    log = tmp_path / "log"
-    with pytest.raises(RefusedError) as caught:
-        EngineProcess(config, log)
-    killer.join()
-    tail = tuple(log.read_text(errors="replace").splitlines()[-25:])
-    told = diagnosed(Failure(kind=caught.value.kind, message=str(caught.value), log_tail=tail))
-    assert told.kind == "CRASH_IN_START"
     assert marked(os.getpid()) == others
 
 
