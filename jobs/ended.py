@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import get_args
 
-from jobs.findings import Finding, Kind
+from jobs.findings import Finding
 from jobs.night import Night
-from jobs.signals import Signal
-
-_NOT_OK: tuple[Kind, ...] = ("noop", "suspect", "failed")
+from jobs.signals import Signal, main_signal
 
 
 def ended(
@@ -18,14 +16,12 @@ def ended(
     """Whether tonight looked at what the key is about, and it is no longer so.
 
     Args:
-        key: of a finding that is none tonight.
+        key: of a finding that is none tonight, and of a kind that comes to an end.
         found: tonight's findings.
         compared: by label, the signals that were compared with earlier nights.
     """
     kind, signal, about = key_parts(key)
     cell = next((one for one in night.last if one.label == about), None)
-    if kind in ("new", "recommendation"):
-        return True
     if cell is None or (cell.status != "OK" and kind != "missing"):
         return False
     if signal:
@@ -37,9 +33,9 @@ def ended(
         case "outputs":
             return bool(cell.outputs)
         case "no baseline" | "not comparable":
-            return ("speed" if cell.is_baseline else "speedup") in compared[about]
-        case _:
-            return kind == "missing" or kind in _NOT_OK
+            return main_signal(cell) in compared[about]
+        case _:  # it failed, did nothing or was missing, and tonight it is there
+            return True
 
 
 def key_parts(key: str) -> tuple[str, str, str]:

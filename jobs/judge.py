@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 
 from jobs import checks, sentences
 from jobs.changes import environment_changes, steps, suspects
@@ -14,7 +14,7 @@ from jobs.levels import Level, Spread, nightly
 from jobs.moves import Move, Watched, called, compared, spread, suspected, unconfirmed
 from jobs.night import Measured, Night
 from jobs.recommend import recommend
-from jobs.signals import SIGNALS, UNITS, Signal, sample
+from jobs.signals import SIGNALS, UNITS, Signal, main_signal, sample
 from jobs.suite import NightRule
 
 # Nights that a trend shows.
@@ -73,8 +73,8 @@ class _Judge:
         heard = history.last_heard
         before = heard.found if heard is not None else ()
         keys = {finding.key for finding in found}
-        quiet = [key for key in before if key not in keys]
-        over = [key for key in quiet if ended(key, night, found, self._looked_at())]
+        quiet = [key for key in before if key not in keys and not _one_off(key)]
+        over = [key for key in quiet if ended(key, night, found, self._compared)]
         left_before = {one.label for one in heard.left_out} if heard is not None else set()
         return NightVerdict(
             suite=night.suite,
@@ -83,7 +83,7 @@ class _Judge:
             node_class=night.node_class,
             changes=environment_changes(heard, night) if heard is not None else (),
             findings=tuple(f.model_copy(update={"news": f.key not in before}) for f in found),
-            resolved=tuple(key for key in over if not _one_off(key)),
+            resolved=tuple(over),
             standing=tuple(key for key in quiet if key not in over),
             left_out=night.left_out,
             newly_left_out=tuple(o.label for o in night.left_out if o.label not in left_before),
@@ -146,7 +146,7 @@ class _Judge:
         parts = checks.changed_parts(self._history, cell)
         if not checks.known(self._history, cell.label) and self._history.nights:
             yield say(kind="new", sentence="is measured for the first time")
-        elif not any(watched.signal == _main(cell) for watched in self._watched(cell)):
+        elif not any(watched.signal == main_signal(cell) for watched in self._watched(cell)):
             yield say(kind="not comparable", sentence=cell.reason or "has no baseline beside it")
         elif not eligible(cell, self._rule):
             yield say(kind="no baseline", sentence=sentences.ineligible(cell, self._rule))
@@ -156,16 +156,17 @@ class _Judge:
 
     def _is_compared(self, cell: Measured) -> bool:
         """Whether the speed was; tokens per step alone would hide that a pair is gone."""
-        return _main(cell) in self._signals(cell)
+        return main_signal(cell) in self._compared[cell.label]
 
-    def _signals(self, cell: Measured) -> set[Signal]:
-        """What of a cell has nights to be compared with, and was."""
-        watched = self._watched(cell)
-        return {one.signal for one in watched if compared(one, self._rule) is not None}
-
-    def _looked_at(self) -> dict[str, set[Signal]]:
-        """By label, the signals that were compared tonight, and could have been called."""
-        return {cell.label: self._signals(cell) for cell in self._night.cells}
+    @cached_property
+    def _compared(self) -> dict[str, set[Signal]]:
+        """By label, the signals that have nights to be compared with, and were."""
+        return {
+            cell.label: {
+                one.signal for one in self._watched(cell) if compared(one, self._rule) is not None
+            }
+            for cell in self._night.cells
+        }
 
     def _is_lost(self, cell: Measured) -> bool:
         """Whether a cell of this name was a baseline before, and this one can use none."""
@@ -173,7 +174,7 @@ class _Judge:
             return False
         if checks.changed_parts(self._history, cell):
             return True
-        of = partial(sample, signal=_main(cell))
+        of = partial(sample, signal=main_signal(cell))
         unpaired = not of(cell)
         return unpaired and bool(self._history.levels(cell.fingerprint, of, self._rule))
 
@@ -194,10 +195,6 @@ def _trend(watched: Watched, rule: NightRule) -> Trend:
         unit=UNITS[watched.signal],
         level=sum(good) / len(good) if good else None,
     )
-
-
-def _main(cell: Measured) -> Signal:
-    return "speed" if cell.is_baseline else "speedup"
 
 
 def _one_off(key: str) -> bool:

@@ -114,13 +114,10 @@ class Measuring:
         others = frozenset(c.fingerprint for c in plan.cells) - frozenset(fingerprints)
         wanted = plan.without(others)
         left = self._suite.budget_hours * 3600 - (time.monotonic() - self._began)
-        late = leave_out(
-            wanted, lambda part: self._seconds(part, prompts), left, self._suite.priority
-        )
-        places = {one.at for one in late}
-        skipped = others | {c.fingerprint for c in wanted.cells if c.at in places}
+        late = self._too_much(wanted, prompts, left)
         if len(late) == len(wanted.cells):
             return ()
+        skipped = others | _fingerprints(wanted, late)
         self._rounds += 1
         config = self._config(self.folder / f"again-{self._rounds}")
         run(config, self._command, skip=lambda plan, prompts: skipped)
@@ -140,13 +137,18 @@ class Measuring:
     def _beyond_the_budget(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
         self._planned = Planned(self.config, plan, prompts)
         budget_s = self._suite.budget_hours * 3600 * (1 - _RESERVE)
-        self.left_out = leave_out(
+        self.left_out = self._too_much(plan, prompts, budget_s)
+        if self.left_out and len(self.left_out) == len(plan.cells):
+            raise NoRoomError(self._suite)
+        return _fingerprints(plan, self.left_out)
+
+    def _too_much(
+        self, plan: Plan, prompts: Mapping[str, PromptSet], budget_s: float
+    ) -> tuple[LeftOut, ...]:
+        """The cells of a plan that there is no time for."""
+        return leave_out(
             plan, lambda part: self._seconds(part, prompts), budget_s, self._suite.priority
         )
-        places = {one.at for one in self.left_out}
-        if places and len(places) == len(plan.cells):
-            raise NoRoomError(self._suite)
-        return frozenset(c.fingerprint for c in plan.cells if c.at in places)
 
     def _seconds(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> float:
         """How long a plan takes, by what the last nights took."""
@@ -162,6 +164,11 @@ class Measuring:
             with suppress(RecordError):
                 found += Outputs(folder, self.config.name).cells()
         return found
+
+
+def _fingerprints(plan: Plan, left_out: Sequence[LeftOut]) -> frozenset[str]:
+    places = {one.at for one in left_out}
+    return frozenset(cell.fingerprint for cell in plan.cells if cell.at in places)
 
 
 def _outputs(config: SweepConfig) -> Outputs:

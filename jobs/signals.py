@@ -49,6 +49,11 @@ def sample(cell: Measured, signal: Signal) -> Sample:
             return {} if cell.is_baseline else _speedup(cell.reference, cell.costs)
 
 
+def main_signal(cell: Measured) -> Signal:
+    """What a cell is measured for: its speed, of a method over its baseline's."""
+    return "speed" if cell.is_baseline else "speedup"
+
+
 def own_speed(cell: Measured) -> Sample:
     """Log tokens per second of any cell, the machine's slowness in it."""
     return _inverse(cell.costs)

@@ -21,6 +21,7 @@ from pipeline.execution.runner import Measure
 from pipeline.locks import held
 from pipeline.outputs import Outputs
 from tests.execution.simulated import simulated_fault, simulated_group
+from tests.paired import noting
 from tests.sweeps import SimulatedSweep
 
 BRACKETED = "platform.pairing=bracketed"
@@ -37,11 +38,7 @@ def outputs(tmp_path: Path) -> Outputs:
 
 
 def remembering(jobs: list[GroupJob]) -> Measure:
-    def measure(job: GroupJob) -> Iterator[Event]:
-        jobs.append(job)
-        yield from simulated_group(job)
-
-    return measure
+    return noting(jobs, simulated_group)
 
 
 def test_where_engines_fit_together_a_method_is_given_its_baselines_engine(
