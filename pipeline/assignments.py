@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from pipeline.errors import InputError
+from pipeline.execution.assignment import is_baseline
 from pipeline.execution.dispatch import Assignment, Dispatch
 from pipeline.execution.events import GroupJob, RescoreJob, Tokenised, TokeniseJob
 from pipeline.execution.rescore import to_score
@@ -129,8 +130,7 @@ class Assignments:
 
     def _is_plain(self, group: EngineGroup) -> bool:
         """Whether a group's engine has no drafter, and so can score what others put out."""
-        baseline = self._baselines.get(group.model)
-        return baseline is not None and baseline.method == group.method
+        return is_baseline(group, self._baselines)
 
     def _to_rescore(self, model: str, place: str) -> Iterator[RescoreJob]:
         """What is to be scored at a place."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pipeline.execution.events import Role
@@ -60,3 +60,9 @@ def narrowed(group: EngineGroup, fingerprints: frozenset[str]) -> EngineGroup | 
     """A group's cells among some fingerprints; None where it has none of them."""
     cells = tuple(cell for cell in group.cells if cell.fingerprint in fingerprints)
     return group.model_copy(update={"cells": cells}) if cells else None
+
+
+def is_baseline(group: EngineGroup, baselines: Mapping[str, EngineGroup]) -> bool:
+    """Whether a group, whichever of its cells it still has, is its model's baseline."""
+    baseline = baselines.get(group.model)
+    return baseline is not None and baseline.method == group.method

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pipeline.execution.assignment import Assignment, Outcome, Place, due_again, narrowed
+from pipeline.execution.assignment import (
+    Assignment,
+    Outcome,
+    Place,
+    due_again,
+    is_baseline,
+    narrowed,
+)
 from pipeline.plan import Cell, EngineGroup
 
 Point = tuple[str, int]
@@ -45,8 +52,7 @@ class Brackets:
 
     def is_baseline(self, group: EngineGroup) -> bool:
         """Whether a group is what its model is bracketed with."""
-        baseline = self._baselines.get(group.model)
-        return baseline is not None and baseline.method == group.method
+        return is_baseline(group, self._baselines)
 
     def owe(self, group: EngineGroup) -> None:
         """Leave a baseline's cells to the model's next opening."""

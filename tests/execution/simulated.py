@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import pytest
+
+from pipeline.execution import worker
 from pipeline.execution.events import (
     CellDone,
     Event,
@@ -123,3 +126,10 @@ class SimulatedCluster:
         return next(stream, None)
 
     def release(self, stream: Any) -> None: ...
+
+
+def put_in_place(monkeypatch: pytest.MonkeyPatch, engine: type[Any]) -> None:
+    """Have a worker use a stand-in for its engines, on a node where nothing is in the way."""
+    monkeypatch.setattr(worker, "EngineProcess", engine)
+    monkeypatch.setattr(worker, "on_this_node", lambda config: config)
+    monkeypatch.setattr(worker, "before_start", lambda engine, resources, hook: ())

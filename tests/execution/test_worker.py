@@ -14,6 +14,7 @@ from pipeline.plan import EngineConfig
 from pipeline.preflight.findings import Finding, stop
 from pipeline.records import PassRecord
 from pipeline.spec import SweepConfig
+from tests.execution.simulated import put_in_place
 from tests.factories import coordinates, one_pass, plan
 
 PROMPT = PromptJob(prompt_id="echo-1", category="edit", token_ids=(1,), max_tokens=3)
@@ -54,9 +55,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedEngine]:
     class Fresh(ScriptedEngine):
         pass
 
-    monkeypatch.setattr(worker, "EngineProcess", Fresh)
-    monkeypatch.setattr(worker, "on_this_node", lambda config: config)
-    monkeypatch.setattr(worker, "before_start", lambda engine, resources, hook: ())
+    put_in_place(monkeypatch, Fresh)
     return Fresh
 
 
