@@ -80,7 +80,7 @@ def compose(suite: Suite, verdict: NightVerdict, folders: Sequence[Path] = ()) -
         lines = tuple(_lines(verdict.of(*kinds)))
         sections.append(Section(heading=heading, lines=lines))
     over = tuple(
-        Line(about=_about(key), text=f"{_what(key)} no longer") for key in verdict.resolved
+        Line(about=_about(key), text=f"{_what(key)} the night before") for key in verdict.resolved
     )
     sections.append(Section(heading="Over", lines=over))
     left = tuple(Line(about=one.label, text=one.reason) for one in verdict.left_out)
