@@ -58,8 +58,23 @@ def standard(
     """
     if decided is not None and decided.action == "pin":
         return tuple(one for one in earlier if one.night == decided.night and one.good)
-    level = since(earlier, decided)
-    return tuple([one for one in level[: max(0, len(level) - skip)] if one.good][-rule.nights :])
+    return _good(since(earlier, decided), rule, skip)
+
+
+def settled(
+    earlier: Sequence[Level], decided: Decision | None, rule: NightRule
+) -> tuple[Level, ...]:
+    """The nights that show how much nights differ with nothing changed.
+
+    The newest, as many as the longest window holds beside tonight, are in question themselves: were
+    they part of it, a change would make room for itself.
+    """
+    return _good(since(earlier, decided), rule, max(rule.windows) - 1)
+
+
+def _good(levels: Sequence[Level], rule: NightRule, skip: int) -> tuple[Level, ...]:
+    older = levels[: max(0, len(levels) - skip)]
+    return tuple([one for one in older if one.good][-rule.nights :])
 
 
 def since(levels: Sequence[Level], decided: Decision | None) -> tuple[Level, ...]:
@@ -100,7 +115,7 @@ class History:
 
     def spread(self, signal: Signal, rule: NightRule) -> Spread:
         """The variance between nights that the suite's cells share."""
-        own = (own_spread(levels) for levels in self._good(signal, rule))
+        own = (own_spread(levels) for levels in self._settled(signal, rule))
         return suite_spread(own, size(signal, rule.assumed), rule.assumed_nights)
 
     def decided(self, label: str) -> Decision | None:
@@ -118,11 +133,10 @@ class History:
             return decided.night == night.id
         return decided.night <= night.id and night.at <= decided.at
 
-    def _good(self, signal: Signal, rule: NightRule) -> Iterator[tuple[Level, ...]]:
+    def _settled(self, signal: Signal, rule: NightRule) -> Iterator[tuple[Level, ...]]:
         for cell in self.nights[-1].cells if self.nights else ():
             levels = self.levels(cell.fingerprint, partial(sample, signal=signal), rule)
-            decided = self.decided(cell.label)
-            yield tuple([one for one in since(levels, decided) if one.good][-rule.nights :])
+            yield settled(levels, self.decided(cell.label), rule)
 
     def _level(self, night: Night, fingerprint: str, of: Sampler, rule: NightRule) -> Level | None:
         found = level(night, fingerprint, of)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from jobs.history import Decision, since, standard
+from jobs.history import Decision, settled, since, standard
 from jobs.levels import Deviation, Level, Spread, cell_spread, deviation, drift, own_spread, ratio
 from jobs.signals import Signal, size
 from jobs.suite import NightRule
@@ -74,8 +74,8 @@ def compared(watched: Watched, rule: NightRule) -> Deviation | None:
 
 def spread(watched: Watched, rule: NightRule) -> Spread:
     """The variance between nights to expect of this cell."""
-    good = [level for level in since(watched.earlier, watched.decided) if level.good]
-    return cell_spread(own_spread(good[-rule.nights :]), watched.suite)
+    nights = settled(watched.earlier, watched.decided, rule)
+    return cell_spread(own_spread(nights), watched.suite)
 
 
 def _stepped(watched: Watched, rule: NightRule, confidence: float) -> Move | None:

@@ -1,11 +1,15 @@
 """What a night's verdict says and ends with, in every situation."""
 
+from functools import partial
+
 import pytest
 
 from jobs.findings import NightVerdict
-from jobs.history import Decision, History
+from jobs.history import Decision, History, settled
 from jobs.judge import judge, judged, to_measure_again
+from jobs.levels import own_spread
 from jobs.night import LeftOut, Night
+from jobs.signals import sample
 from tests.jobs.nights import (
     ENVIRONMENT,
     MTP,
@@ -277,3 +281,14 @@ def test_the_first_message_names_what_changed_in_the_night_of_the_step() -> None
     (finding,) = verdict_of("slower_since_yesterday").findings
     assert finding.since == "2026-10-15"
     assert finding.suspects == ("driver 580.95 -> 590.12",)
+
+
+def test_slow_nights_that_nobody_has_called_yet_do_not_widen_what_they_are_judged_by() -> None:
+    asked = max(RULE.windows) - 1
+    usual, slow = (
+        History([*quiet(LONG), *(night(LONG + i, {"ngram": value}) for i in range(asked))])
+        for value in (1.2, 1.1)
+    )
+    assert slow.spread("speedup", RULE) == usual.spread("speedup", RULE)
+    earlier = slow.levels(fingerprint(NGRAM), partial(sample, signal="speedup"), RULE)
+    assert own_spread(earlier).total > 2 * own_spread(settled(earlier, None, RULE)).total
