@@ -7,10 +7,11 @@ measuring process or the engine core. A command that lives through a kill meets 
 that ends is followed by the same command. A sweep that is complete is compared with one that nobody
 disturbed, and the next one begins.
 
-Counted: cells lost (durable once and gone, or missing at the end of a sweep), cells measured again
-after they were durable, processes left 15 s after a kill that belong to nobody, and 15 s after the
-command's end at all. What happened so far is kept in the work folder, so that it can be stopped at
-any time and goes on; the figures are written beside this file when all kills are done.
+Counted: what was at stake (cells that were durable at the moments of the kills, summed), cells lost
+(durable once and gone, or missing at the end of a sweep), cells measured again after they were
+durable, processes left 15 s after a kill that belong to nobody, and 15 s after the command's end at
+all. What happened so far is kept in the work folder, so that it can be stopped at any time and goes
+on; the figures are written beside this file when all kills are done.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Tally:
     plan: list[str]
     command: list[str] = field(default_factory=lambda: list(COMMAND))
     kills: Counter[str] = field(default_factory=Counter)
+    moments: Counter[str] = field(default_factory=Counter)
+    at_stake: int = 0
     commands: int = 0
     sweeps: int = 0
     cells_lost: int = 0
@@ -106,7 +109,8 @@ def restored(state: Path, kills: int) -> Tally:
     kept = json.loads(state.read_text())
     if kept["command"] != COMMAND:
         sys.exit(f"{state} is of another command, whose cells have other identities: begin anew")
-    return Tally(**kept | {name: Counter(kept[name]) for name in ("kills", "exit_codes")})
+    counters = {name: Counter(kept[name]) for name in ("kills", "moments", "exit_codes")}
+    return Tally(**kept | counters)
 
 
 def write_options(folder: Path) -> None:
@@ -142,9 +146,11 @@ def round_of(folder: Path, tally: Tally) -> None:
     process = started(folder)
     tally.commands += 1
     victims = []
-    while tally.plan and kill(folder, tally.plan[-1], process):
+    while tally.plan and (moment := kill(folder, tally.plan[-1], process)):
         victims.append(tally.plan.pop())
         tally.kills[victims[-1]] += 1
+        tally.moments[moment] += 1
+        tally.at_stake += durable(folder)
         time.sleep(GONE_S)
         tally.left_after_kill += len(nobodys(folder))
         count(folder, tally)
@@ -163,8 +169,8 @@ def round_of(folder: Path, tally: Tally) -> None:
         finish(folder, tally)
 
 
-def kill(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> bool:
-    """Wait for the victim and for a random moment; whether it could be killed."""
+def kill(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> str:
+    """Wait for the victim and for a random moment; what chose it, or nothing if none came."""
     left = CELLS - durable(folder)
     by_clock = random.random() < 0.5 or left < 2
     seconds = random.uniform(0, LONGEST_WAIT_S)
@@ -178,13 +184,22 @@ def kill(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> bool:
         with suppress(psutil.Error):
             for target in targets[:1]:
                 target.kill()
-                return True
-    return False
+                return "clock" if by_clock else "cells"
+    return ""
+
+
+def measured(folder: Path) -> dict[str, str]:
+    """Of every cell that is durable and OK, the start and the moment that measured it."""
+    return {
+        record.fingerprint: f"{record.start_id} {record.started_at}"
+        for record in Outputs(folder / "outputs", SWEEP).cells()
+        if record.status == "OK"
+    }
 
 
 def durable(folder: Path) -> int:
-    """Cells with a record."""
-    return len(list((folder / "outputs" / SWEEP / "cells").glob("*.json")))
+    """How many cells no kill may lose any more; one that failed has a record too."""
+    return len(measured(folder))
 
 
 def found(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -229,11 +244,7 @@ def gone_by(folder: Path, seconds: float) -> None:
 
 def count(folder: Path, tally: Tally) -> None:
     """Compare what is durable now with what was before."""
-    now = {
-        r.fingerprint: f"{r.start_id} {r.started_at}"
-        for r in Outputs(folder / "outputs", SWEEP).cells()
-        if r.status == "OK"
-    }
+    now = measured(folder)
     tally.cells_lost += len(tally.durable.keys() - now.keys())
     tally.measured_again += sum(now[f] != moment for f, moment in tally.durable.items() if f in now)
     tally.durable = now
