@@ -23,7 +23,7 @@ from typing import IO
 
 from pipeline.errors import EXIT_OK, InfrastructureError, InputError, PipelineError
 from pipeline.tracking.address import default_root, is_server, shown, sqlite_file, store_uri
-from pipeline.verbs import options
+from pipeline.verbs import helped, options
 
 USAGE = "python -m pipeline.ui [port=5000] [uri=...]"
 HOST = "127.0.0.1"
@@ -81,6 +81,8 @@ class ServerDiedError(InfrastructureError):
 
 def main(argv: Sequence[str]) -> int:
     """Serve until Ctrl-C or SIGTERM; returns the exit code."""
+    if helped(argv, USAGE):
+        return EXIT_OK
     try:
         uri, port = _parse(argv)
         signal.signal(signal.SIGTERM, _terminated)

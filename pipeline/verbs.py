@@ -4,9 +4,18 @@ command has them but without Hydra.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from pipeline.errors import InputError, nearest
+
+
+def helped(argv: Sequence[str], usage: str) -> bool:
+    """Whether the usage was asked for; it is on standard output then."""
+    asked = list(argv[:1]) == ["help"] or bool({"-h", "--help"} & set(argv))
+    if asked:
+        sys.stdout.write(f"{usage}\n")
+    return asked
 
 
 def options(

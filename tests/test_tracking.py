@@ -356,7 +356,9 @@ def test_an_unreachable_store_becomes_one_sentence_and_raises_nothing(
     tracker.finish(start_record())
     sentence = str(tracker.problem)
     assert sentence.startswith(f"{address.shown(uri)}: MLflow did not take the records (")
-    assert sentence.endswith(f"run python -m pipeline.tracking replay {outputs.folder}")
+    assert sentence.endswith(
+        f"run python -m pipeline.tracking replay {outputs.folder} uri={address.shown(uri)}"
+    )
     assert "secret" not in sentence
     assert "\n" not in sentence
 

@@ -10,15 +10,14 @@ from pipeline import console
 from pipeline.errors import EXIT_OK, InputError, PipelineError
 from pipeline.outputs import Outputs
 from pipeline.report import MARKDOWN, write_report
-from pipeline.verbs import options
+from pipeline.verbs import helped, options
 
 USAGE = "python -m pipeline.report OUTPUT"
 
 
 def main(argv: Sequence[str]) -> int:
     """Write one sweep's report and print its answer; returns the exit code."""
-    if {"-h", "--help"} & set(argv):
-        sys.stdout.write(f"{USAGE}\n")
+    if helped(argv, USAGE):
         return EXIT_OK
     try:
         folder = _parse(argv)

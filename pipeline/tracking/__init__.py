@@ -29,12 +29,13 @@ class TrackingError(InfrastructureError):
     """The store did not take a record; the records on disk are whole."""
 
     def __init__(self, uri: str, cause: Exception, folder: Path) -> None:
+        elsewhere = "" if uri == store_uri(None) else f" uri={shown(uri)}"
         first = (str(cause).strip() or "no reason given").splitlines()[0]
         super().__init__(
             f"MLflow did not take the records ({type(cause).__name__}:"
             f" {first.replace(uri, shown(uri))}), which are whole on disk",
             where=shown(uri),
-            remedy=f"once it is back, run python -m pipeline.tracking replay {folder}",
+            remedy=f"once it is back, run python -m pipeline.tracking replay {folder}{elsewhere}",
         )
 
 

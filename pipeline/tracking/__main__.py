@@ -11,13 +11,15 @@ from pipeline.errors import EXIT_OK, InputError, PipelineError
 from pipeline.outputs import Outputs
 from pipeline.tracking import replay, store_uri
 from pipeline.tracking.address import shown
-from pipeline.verbs import options
+from pipeline.verbs import helped, options
 
 USAGE = "python -m pipeline.tracking replay OUTPUT [uri=...]"
 
 
 def main(argv: Sequence[str]) -> int:
     """Replay one sweep's folder; returns the exit code."""
+    if helped(argv, USAGE):
+        return EXIT_OK
     try:
         folder, uri = _parse(argv)
         outputs = Outputs(folder.parent, folder.name, console.warn_set_aside)
@@ -36,7 +38,7 @@ def _parse(argv: Sequence[str]) -> tuple[Path, str | None]:
     folder = Path(words[1]).resolve()
     if not folder.is_dir():
         raise InputError(
-            "there is no such folder",
+            "this is a file, not a folder" if folder.exists() else "there is no such folder",
             where=words[1],
             remedy="give the folder of a sweep, such as outputs/spec_methods",
         )
