@@ -30,6 +30,7 @@ from pipeline.results import (
     LEFT_ALIGNED,
     RATIO_NOTE,
     ModelTable,
+    counted,
     duration,
     model_tables,
     table_markdown,
@@ -110,8 +111,8 @@ def print_plan(
         out: where to; standard output by default.
     """
     out = out or console_for(sys.stdout)
-    head = f"{plan.sweep} on {plan.platform}: {len(plan.cells)} cells, {len(plan.groups)} engines"
-    out.print(head, style="bold", soft_wrap=True)
+    size = f"{counted(len(plan.cells), 'cell')}, {counted(len(plan.groups), 'engine')}"
+    out.print(f"{plan.sweep} on {plan.platform}: {size}", style="bold", soft_wrap=True)
     out.print(Padding(_groups_table(plan), (0, 0, 0, 2), expand=False))
     for line in _plan_lines(plan, prompts, expected, recorded, unfinished):
         out.print(line, soft_wrap=True)
@@ -201,7 +202,8 @@ def _plan_lines(
     if recorded < len(plan.cells):
         yield (
             f"{'at most' if searched else 'about'} {duration(expected.total_s)} on one node:"
-            f" {expected.engine_starts} engine starts {duration(expected.engine_start_s)},"
+            f" {counted(expected.engine_starts, 'engine start')}"
+            f" {duration(expected.engine_start_s)},"
             f" generation {duration(expected.generation_s)} ({expected.basis})"
         )
 

@@ -108,6 +108,11 @@ def figure(value: float) -> str:
     return f"{value:.0f}" if size >= 99.95 else f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 cell`, `2 cells`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Seconds in words: `8 s`, `1 min 20 s`, `2 h 05 min`."""
     whole = round(seconds)

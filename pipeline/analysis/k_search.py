@@ -169,7 +169,7 @@ def told(one: KSearch) -> str:
     text += "; plain decoding is not slower" if chosen == 0 else f"; use K={chosen}"
     if chosen in predicted:
         text += f", predicted at {predicted[chosen]:.2f} times plain decoding"
-    return f"{text}. {one.choice.sentence}. {one.starts_saved} engine starts were saved."
+    return f"{text}. {one.choice.sentence}. Engine starts saved: {one.starts_saved}."
 
 
 def _step_s(cost: PromptCost) -> float | None:

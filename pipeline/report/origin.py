@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from pipeline.records import CellRecord, StartRecord
 from pipeline.report.page import Origin
-from pipeline.results import duration
+from pipeline.results import counted, duration
 
 _GIB = 2**30
 
@@ -63,7 +63,7 @@ def _facts(start: StartRecord) -> Iterator[tuple[str, str]]:
         split = start.split
         yield (
             "time",
-            f"{duration(split.wall_s)}: {start.engine_starts} engine starts"
+            f"{duration(split.wall_s)}: {counted(start.engine_starts, 'engine start')}"
             f" {duration(split.engine_start_s)}, generation {duration(split.generation_s)},"
             f" everything else {duration(split.other_s)}",
         )

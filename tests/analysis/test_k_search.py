@@ -151,4 +151,4 @@ def test_a_search_is_told_in_a_sentence_with_what_was_saved() -> None:
     sentence = told(conclude(grid, evidence, comparisons))
     measured = sorted(comparisons)
     assert f"these were measured: {', '.join(map(str, measured))}; use K=" in sentence
-    assert sentence.endswith(f"{12 - len(measured)} engine starts were saved.")
+    assert sentence.endswith(f"Engine starts saved: {12 - len(measured)}.")
