@@ -30,7 +30,14 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     python = folder / "python"
     python.write_text(f'#!/bin/sh\necho "$PWD: $@" >> {folder}/asked\nexit $(cat {folder}/code)\n')
     python.chmod(0o755)
-    command = [BIN / "ray", "start", "--head", "--block", "--disable-usage-stats", "--num-cpus=1"]
+    command = [
+        str(BIN / "ray"),
+        "start",
+        "--head",
+        "--block",
+        "--disable-usage-stats",
+        "--num-cpus=1",
+    ]
     command += ["--node-ip-address=127.0.0.1", f"--port={PORT}", "--dashboard-host=127.0.0.1"]
     command += [f"--dashboard-port={SERVER}", "--object-store-memory=100000000"]
     env = {**os.environ, "PYTHON": str(python), "RAY_AUTH_MODE": "disabled"}
