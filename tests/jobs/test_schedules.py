@@ -1,46 +1,37 @@
-"""The files in jobs/schedules/, checked by the tools that read them; the scripts really run."""
+"""The files in jobs/schedules/ for all but systemd; the scripts really run."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import yaml
 
+from pipeline.errors import InfrastructureError
 from pipeline.folders import CONF
+from pipeline.locks import held
+from tests.jobs import checkouts
+from tests.jobs.checkouts import SCHEDULES, fresh_checkout, stand_in
 
-SCHEDULES = Path(__file__).parents[2] / "jobs" / "schedules"
 SCRIPTS = ("install-systemd", "run-nightly", "ray-submit")
 
 
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
     """An interpreter's stand-in that writes down what it was asked and ends as told."""
-    program = tmp_path / "python"
-    program.write_text(
-        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n'
-        'case "$2" in jobs.nightly) sleep "${SLEEP:-0}"; exit "${CODE:-0}";; esac\n'
+    return stand_in(
+        tmp_path / "python",
+        f'echo "$@" >> {tmp_path}/asked\n[ "$2" != jobs.nightly ] || exit "${{CODE:-0}}"',
     )
-    program.chmod(0o755)
-    return program
 
 
 def run(
     script: str, *arguments: str, python: Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [SCHEDULES / script, *arguments],
-        env={**os.environ, "PYTHON": str(python), "TMPDIR": str(python.parent), **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return checkouts.run(SCHEDULES / script, *arguments, PYTHON=str(python), **environment)
 
 
 def asked(python: Path) -> list[str]:
@@ -58,105 +49,6 @@ def test_the_scripts_pass_shellcheck() -> None:
     )
     assert done.stdout == ""
     assert done.returncode == 0
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
-def test_the_installed_units_are_what_systemd_takes(tmp_path: Path) -> None:
-    units = tmp_path / "units"
-    done = run("install-systemd", "nightly", python=Path(sys.executable), UNITS=str(units))
-    assert done.returncode == 0, done.stderr
-    assert verified(units) == []
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
-def test_units_for_a_suite_in_a_folder_of_ones_own_are_what_systemd_takes(tmp_path: Path) -> None:
-    units, folder = tmp_path / "units", tmp_path / "my conf"
-    folder.mkdir()
-    where = {"UNITS": str(units), "CONFIG_DIR": str(folder)}
-    done = run("install-systemd", "nightly", python=Path(sys.executable), **where)
-    assert done.returncode == 0, done.stderr
-    assert verified(units) == []
-    for over in units.glob("*.d/config-dir.conf"):
-        over.write_text(over.read_text().replace(sys.executable, "/not/there"))
-    assert len(verified(units)) == 2, "systemd does not read what was laid over the units"
-
-
-def verified(units: Path) -> list[str]:
-    """What systemd says against the units of the suite `nightly`."""
-    for unit in units.glob("*@.*"):
-        unit.rename(unit.with_name(unit.name.replace("@.", "@nightly.")))
-    files = [str(path) for path in sorted(units.iterdir()) if path.is_file()]
-    checked = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *files],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return [line for line in checked.stderr.splitlines() if "spec-decode" in line]
-
-
-@pytest.mark.parametrize("unit", ["nightly", "nightly-failed"])
-def test_a_folder_of_ones_own_stands_in_the_command_of_the_night_and_of_the_alarm(
-    unit: str, tmp_path: Path
-) -> None:
-    (tmp_path / "conf").mkdir()
-    where = {"UNITS": str(tmp_path), "CONFIG_DIR": str(tmp_path / "conf")}
-    over = tmp_path / f"spec-decode-{unit}@mine.service.d" / "config-dir.conf"
-    run("install-systemd", "mine", python=Path(sys.executable), **where)
-    *_, reset, command = over.read_text().splitlines()
-    assert reset == "ExecStart="
-    assert command.startswith(f"ExecStart={sys.executable} -m jobs.")
-    assert command.endswith(f' suite=%i "--config-dir={tmp_path}/conf"')
-    run("install-systemd", "other", python=Path(sys.executable), UNITS=str(tmp_path))
-    assert over.is_file(), "another suite is not this one's matter"
-    run("install-systemd", "mine", python=Path(sys.executable), UNITS=str(tmp_path))
-    assert not over.exists()
-
-
-def test_a_folder_that_is_not_there_is_found_at_installation(tmp_path: Path) -> None:
-    where = {"UNITS": str(tmp_path / "u"), "CONFIG_DIR": str(tmp_path / "none")}
-    done = run("install-systemd", "nightly", python=Path(sys.executable), **where)
-    assert done.returncode == 2
-    assert done.stderr == f"there is no folder '{tmp_path}/none', which CONFIG_DIR names\n"
-    assert not (tmp_path / "u").exists()
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
-def test_the_timer_comes_every_night_and_makes_up_for_a_missed_one() -> None:
-    timer = (SCHEDULES / "systemd" / "spec-decode-nightly@.timer").read_text()
-    settings = dict(line.split("=", 1) for line in timer.splitlines() if "=" in line)
-    assert settings["Persistent"] == "true"
-    done = subprocess.run(
-        ["systemd-analyze", "calendar", "--iterations=2", settings["OnCalendar"]],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout.count("02:00:00") >= 2
-
-
-def test_a_unit_runs_only_modules_that_are_there() -> None:
-    texts = [unit.read_text() for unit in (SCHEDULES / "systemd").glob("*.service")]
-    modules = {word for text in texts for word in text.split() if word.startswith("jobs.")}
-    assert modules == {"jobs.nightly", "jobs.alarm"}
-    assert all((SCHEDULES.parent / f"{m.partition('.')[2]}.py").is_file() for m in modules)
-
-
-def test_no_unit_keeps_a_mark_once_it_is_installed(tmp_path: Path) -> None:
-    run("install-systemd", "nightly", python=Path(sys.executable), UNITS=str(tmp_path))
-    texts = [path.read_text() for path in tmp_path.glob("spec-decode-*")]
-    assert len(texts) == 3
-    assert not any("@CHECKOUT@" in text or "@PYTHON@" in text for text in texts)
-    assert any(f"ExecStart={sys.executable} -m jobs.nightly suite=%i" in text for text in texts)
-
-
-def test_an_interpreter_that_is_not_there_is_found_at_installation(tmp_path: Path) -> None:
-    done = run("install-systemd", "nightly", python=tmp_path / "none", UNITS=str(tmp_path / "u"))
-    assert done.returncode == 2
-    assert "set PYTHON" in done.stderr
-    assert not (tmp_path / "u").exists()
 
 
 @pytest.mark.parametrize("code", [0, 3, 4, 5, 130, 143])
@@ -195,26 +87,120 @@ def test_the_alarm_looks_for_the_suite_where_the_night_did(
     assert alarm == " ".join(["-m jobs.alarm suite=demo", what, *passed_on])
 
 
-def test_a_second_night_does_not_begin_beside_the_first(python: Path) -> None:
-    environment = {**os.environ, "PYTHON": str(python), "TMPDIR": str(python.parent), "SLEEP": "5"}
-    first = subprocess.Popen([SCHEDULES / "run-nightly", "demo"], env=environment)
-    deadline = time.monotonic() + 30
-    while not (python.parent / "asked").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    second = run("run-nightly", "demo", python=python)
-    assert first.wait(timeout=60) == 0
-    assert second.returncode == 75
-    assert "still running" in second.stderr
-    assert len(asked(python)) == 1
+def test_a_second_night_ends_with_5_and_says_who_measures(tmp_path: Path) -> None:
+    """By the real interpreter: the lock is the night's own."""
+    checkout = fresh_checkout(tmp_path / "checkout")
+    suites = tmp_path / "conf" / "suite"
+    suites.mkdir(parents=True)
+    (suites / "demo.yaml").write_text(
+        "{name: demo, command: [+sweep=smoke], budget_hours: 1, tell: [{kind: console}]}"
+    )
+    nights = checkout / "outputs" / "nights" / "demo"
+    nights.mkdir(parents=True)
+    with held(nights / ".lock", "night of demo", 0.0, InfrastructureError):
+        second = checkouts.run(
+            checkout / "jobs" / "schedules" / "run-nightly",
+            *("demo", "--config-dir", str(tmp_path / "conf")),
+            PYTHON=sys.executable,
+        )
+    assert second.returncode == 5, second.stderr
+    assert "a night is running already (night of demo, process " in second.stderr
+    assert not list(nights.glob("*T*"))
 
 
-def test_the_cron_line_runs_a_script_that_is_there() -> None:
-    (line,) = [t for t in (SCHEDULES / "crontab").read_text().splitlines() if t[0] != "#"]
-    *when, command, suite, _, log, _ = line.split()
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_says_how_it_is_called(script: str, python: Path) -> None:
+    asked_for = run(script, "--help", python=python, CHECKOUT="")
+    assert (asked_for.returncode, asked_for.stderr) == (0, "")
+    assert asked_for.stdout.startswith("usage: ")
+    assert f"jobs/schedules/{script} " in asked_for.stdout
+    for words in ((), ("-x",)):
+        wrong = run(script, *words, python=python, CHECKOUT="")
+        assert (wrong.returncode, wrong.stderr) == (2, asked_for.stdout)
+    assert not (python.parent / "asked").exists()
+
+
+def schedule_by_cron(checkout: Path, tools: Path) -> str:
+    """Do what the first line of the crontab's comment says; the line that cron gets."""
+    file = checkout / "jobs" / "schedules" / "crontab"
+    documented = file.read_text().splitlines()[0].partition("checkout: ")[2]
+    stand_in(tools / "crontab", f'[ "$1" = -l ] && echo "no crontab" >&2 || cat > {tools}/tab')
+    path = f"{tools}:/usr/bin:/bin"
+    done = checkouts.run("/bin/sh", "-c", documented, cwd=checkout, PATH=path)
+    assert done.returncode == 0, done.stderr
+    (line,) = (tools / "tab").read_text().splitlines()
+    return line
+
+
+def as_cron(line: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a crontab's command in the environment that cron has."""
+    *when, command = line.split(maxsplit=5)
     assert when == ["0", "2", "*", "*", "*"]
-    assert (SCHEDULES.parents[1] / command.removeprefix("CHECKOUT/")).is_file()
-    assert (CONF / "suite" / f"{suite}.yaml").is_file()
-    assert log.startswith("CHECKOUT/")
+    assert "%" not in command, "cron would end the command there"
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_cron_line_as_documented_runs_in_a_fresh_checkout(tmp_path: Path) -> None:
+    checkout = fresh_checkout(tmp_path / "my checkout")
+    stand_in(checkout / ".venv" / "bin" / "python", 'echo "$PWD: $@"; echo trouble >&2; exit 3')
+    line = schedule_by_cron(checkout, tmp_path / "tools")
+    for night in (1, 2):
+        done = as_cron(line, tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+        said = f"{checkout}: -m jobs.nightly suite=nightly\ntrouble\n"
+        assert (checkout / "outputs" / "nightly.log").read_text() == said * night
+    assert (CONF / "suite" / "nightly.yaml").is_file()
+
+
+def test_a_log_that_cannot_be_written_keeps_no_night_from_running(tmp_path: Path) -> None:
+    checkout = fresh_checkout(tmp_path / "checkout")
+    stand_in(checkout / ".venv" / "bin" / "python", 'echo "$@"')
+    line = schedule_by_cron(checkout, tmp_path / "tools")
+    (checkout / "outputs").touch()
+    done = as_cron(line, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "-m jobs.nightly suite=nightly\n")
+    assert "outputs" in done.stderr, "what cron sends by mail says why there is no log"
+    (checkout / "outputs").unlink()
+    (checkout / "outputs" / "nightly.log").mkdir(parents=True)
+    assert as_cron(line, tmp_path).stdout == "-m jobs.nightly suite=nightly\n"
+
+
+@pytest.mark.parametrize("further", [(), ("measure=smoke", "--config-dir", "/it's my conf", "a$b")])
+def test_what_follows_the_suite_reaches_the_night_on_the_cluster(
+    further: Sequence[str], tmp_path: Path
+) -> None:
+    """The stand-in joins words and has a shell take them apart, as `ray job submit` does."""
+    checkout = fresh_checkout(tmp_path / "the head's checkout")
+    stand_in(checkout / "jobs" / "schedules" / "run-nightly", 'pwd; printf "%s\\n" "$@"')
+    program = tmp_path / "bin" / "ray"
+    stand_in(program, "").write_text(
+        f"#!{sys.executable}\nimport shlex, subprocess, sys\n"
+        "own, command = sys.argv[1:5], sys.argv[6:]\n"
+        "assert own[:3] == ['job', 'submit', '--submission-id'] and sys.argv[5] == '--'\n"
+        "sys.exit(subprocess.call(shlex.join(command), shell=True))\n"
+    )
+    path = f"{program.parent}:/usr/bin:/bin"
+    done = checkouts.run(
+        SCHEDULES / "ray-submit", "demo", *further, CHECKOUT=str(checkout), PATH=path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [str(checkout), "demo", "ray.address=auto", *further]
+
+
+def test_a_cluster_without_a_checkout_is_named() -> None:
+    done = checkouts.run(SCHEDULES / "ray-submit", "demo", CHECKOUT="")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "ray-submit: CHECKOUT is not set: the folder of the pipeline on the head node\n"
+    )
 
 
 def test_the_cron_job_of_kubernetes_never_runs_two_nights_at_once() -> None:
