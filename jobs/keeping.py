@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from jobs.findings import NightVerdict
 from jobs.history import Decision, History
@@ -10,10 +12,15 @@ from jobs.message import Message, markdown
 from jobs.night import Night
 from jobs.page import html
 from jobs.suite import NightRule
-from pipeline.outputs import OtherVersionError, RecordError, read, write_atomically
+from pipeline import console
+from pipeline.durable import DamagedError, RecordError, parsed, read, set_aside, write_atomically
 from pipeline.spec import Record
-from pipeline.tracking.ledger import Entry, Keeper
+from pipeline.tracking.ledger import Document, Entry, Keeper
 
+R = TypeVar("R", bound=Record)
+
+# How another store than the sweep's own is named, to a night and where its baselines are shown.
+STORE = ("tracking", "tracking.uri")
 NIGHT, DECISION = "night", "baseline"
 _NIGHT_FILE, _DECISION_FILE = "night.json", "decision.json"
 # Trends show sixty nights, and a drift is looked for in fewer.
@@ -22,6 +29,8 @@ _NIGHTS, _DECISIONS = 60, 500
 
 def load(keeper: Keeper, suite: str, node_class: str, rule: NightRule) -> History:
     """A suite's nights on one class of machine, with the decisions about them.
+
+    A document that is damaged, gone or of another version is named and left out.
 
     Raises:
         LedgerError: the store cannot be read.
@@ -36,17 +45,29 @@ def everything(keeper: Keeper, suite: str) -> History:
 
 
 def _history(keeper: Keeper, tags: dict[str, str], suite: str, newest: int) -> History:
-    decisions = [
-        Decision.model_validate_json(text)
-        for text in keeper.read(DECISION, {"suite": suite}, _DECISION_FILE, _DECISIONS)
-    ]
-    texts = keeper.read(NIGHT, tags, _NIGHT_FILE, newest)
-    nights = {night.id: night for night in map(Night.model_validate_json, texts)}
+    taken = keeper.read(DECISION, {"suite": suite}, _DECISION_FILE, _DECISIONS)
+    decisions = list(_whole(taken, Decision))
+    documents = keeper.read(NIGHT, tags, _NIGHT_FILE, newest)
     # A night that cells are pinned to counts however long ago it was.
-    for old in sorted({d.night for d in decisions if d.action == "pin"} - nights.keys()):
-        found = keeper.read(NIGHT, {**tags, "key": _key(suite, old)}, _NIGHT_FILE, 1)
-        nights |= {night.id: night for night in map(Night.model_validate_json, found)}
+    pinned = {_key(suite, d.night) for d in decisions if d.action == "pin"}
+    for old in sorted(pinned - {document.key for document in documents}):
+        documents += keeper.read(NIGHT, {**tags, "key": old}, _NIGHT_FILE, 1)
+    nights = {night.id: night for night in _whole(documents, Night)}
     return History(list(nights.values()), decisions)
+
+
+def _whole(documents: Iterable[Document], kind: type[R]) -> Iterator[R]:
+    """What can be read; of the others it is said which they are, and they stay where they are."""
+    for one in documents:
+        try:
+            if one.content is None:
+                raise DamagedError(one.where, "the file is gone")
+            yield parsed(one.where, one.content, kind)
+        except RecordError as error:
+            console.warn(
+                f"{one.role} {one.key}: {error.where}: {error.problem}; left out of the history;"
+                f" put it right there, or delete run {one.run_id} in MLflow"
+            )
 
 
 def night_entry(night: Night, verdict: NightVerdict, message: Message) -> Entry:
@@ -106,7 +127,7 @@ def tag(text: str) -> str:
     return text.replace("'", "").replace('"', "")
 
 
-class _Kept(Record):
+class WaitingDocument(Record):
     """An entry on disk."""
 
     role: str
@@ -125,11 +146,11 @@ class Waiting:
 
     def add(self, entry: Entry) -> None:
         """Keep one on disk, before anybody is asked to take it."""
-        text = _Kept(**entry._asdict()).model_dump_json()
+        text = WaitingDocument(**entry._asdict()).model_dump_json()
         write_atomically(self._path(entry), text)
 
     def deliver(self, keeper: Keeper) -> tuple[str, ...]:
-        """Give MLflow what waits, the oldest first; returns a sentence for each damaged file.
+        """Give MLflow what waits, the oldest first; returns a sentence for each unusable file.
 
         Raises:
             LedgerError: the store does not take it; it goes on waiting.
@@ -137,13 +158,13 @@ class Waiting:
         problems = []
         for path in sorted(self._folder.glob("*.json")):
             try:
-                kept = read(path, _Kept)
-            except OtherVersionError:
-                raise
+                kept = read(path, WaitingDocument)
+            except DamagedError as error:
+                aside = set_aside(path)
+                problems.append(f"{path}: {error.problem}; it was set aside as {aside.name}")
+                continue
             except RecordError as error:
-                aside = path.with_suffix(".damaged")
-                path.replace(aside)
-                problems.append(f"{error}; it was set aside as {aside.name}")
+                problems.append(f"{path}: {error.problem}; it goes on waiting")
                 continue
             keeper.write(Entry(**kept.model_dump()))
             path.unlink(missing_ok=True)

@@ -22,8 +22,8 @@ R = TypeVar("R", bound=Record)
 class RecordError(InfrastructureError):
     """A record on disk that cannot be read as what it should be."""
 
-    def __init__(self, path: Path, problem: str, *, remedy: str = "") -> None:
-        self.path = path
+    def __init__(self, path: Path | str, problem: str, *, remedy: str = "") -> None:
+        self.path = Path(path)
         super().__init__(
             problem,
             where=str(path),
@@ -49,7 +49,7 @@ class UnreadableError(RecordError):
 class OtherVersionError(RecordError):
     """A whole record that another version of this program wrote."""
 
-    def __init__(self, path: Path, difference: str) -> None:
+    def __init__(self, path: Path | str, difference: str) -> None:
         super().__init__(
             path,
             f"another version wrote it ({difference})",
@@ -80,7 +80,7 @@ def read(path: Path, kind: type[R]) -> R:
         content = path.read_bytes()
     except OSError as error:
         raise UnreadableError(path, error) from error
-    return _parsed(path, content, kind)
+    return parsed(path, content, kind)
 
 
 def read_lines(path: Path, kind: type[R]) -> tuple[R, ...]:
@@ -95,7 +95,7 @@ def read_lines(path: Path, kind: type[R]) -> tuple[R, ...]:
         return ()
     except OSError as error:
         raise UnreadableError(path, error) from error
-    return tuple(_parsed(path, line, kind) for line in lines)
+    return tuple(parsed(path, line, kind) for line in lines)
 
 
 def set_aside(path: Path) -> Path:
@@ -122,7 +122,12 @@ def remove(path: Path) -> None:
         raise WriteError(path, error) from error
 
 
-def _parsed(path: Path, content: bytes, kind: type[R]) -> R:
+def parsed(path: Path | str, content: bytes, kind: type[R]) -> R:
+    """A record from its JSON; `path` is where that was read, which need not be a file.
+
+    Raises:
+        DamagedError, OtherVersionError: as of `read`.
+    """
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:

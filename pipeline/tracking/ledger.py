@@ -10,9 +10,10 @@ from typing import TypeVar
 
 from pipeline.errors import InfrastructureError
 from pipeline.tracking.address import default_root, shown, store_uri
-from pipeline.tracking.store import Entry, Ledger
+from pipeline.tracking.documents import Document, Entry
+from pipeline.tracking.store import Ledger
 
-__all__ = ["Entry", "Keeper", "LedgerError"]
+__all__ = ["Document", "Entry", "Keeper", "LedgerError"]
 
 T = TypeVar("T")
 
@@ -21,9 +22,11 @@ class LedgerError(InfrastructureError):
     """A store that documents can neither be read from nor written to."""
 
     def __init__(self, uri: str, cause: Exception) -> None:
-        first = (str(cause).strip() or "no reason given").splitlines()[0]
+        first, *more = (str(cause).strip() or "no reason given").splitlines()
+        # What ends with a colon announces the reason, which follows.
+        said = " ".join([first, *more[:1]] if first.endswith(":") else [first])
         super().__init__(
-            f"MLflow cannot be used ({type(cause).__name__}: {first.replace(uri, shown(uri))})",
+            f"MLflow cannot be used ({type(cause).__name__}: {said.replace(uri, shown(uri))})",
             where=shown(uri),
             remedy="start the store again, or name another one with tracking.uri",
         )
@@ -54,11 +57,11 @@ class Keeper:
         """
         self._told(lambda ledger: ledger.write(entry))
 
-    def read(self, role: str, tags: dict[str, str], name: str, newest: int) -> tuple[str, ...]:
+    def read(self, role: str, tags: dict[str, str], name: str, newest: int) -> tuple[Document, ...]:
         """One file of each document that carries the tags, the newest first.
 
         Raises:
-            LedgerError: the store cannot be reached, or a file is gone.
+            LedgerError: the store cannot be reached, or does not give a file that it has.
         """
         return self._told(lambda ledger: tuple(ledger.read(role, tags, name, newest)))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from pipeline.tracking.address import is_server
+from pipeline.tracking.address import is_server, shown
+from pipeline.tracking.documents import Document
 
 # MLflow's status of a run that is not told to its end.
 OPEN = "RUNNING"
@@ -30,6 +32,21 @@ def found(client: Any, of: str, query: str, order: Sequence[str] = ()) -> Iterat
         token = page.token
         if not token:
             return
+
+
+def document(client: Any, run: Any, name: str) -> Document:
+    """A file of a document's run, which may be gone; what else goes wrong is the store's."""
+    run_id, tags = str(run.info.run_id), run.data.tags
+    with TemporaryDirectory() as folder:
+        content = None
+        try:
+            content = Path(client.download_artifacts(run_id, name, folder)).read_bytes()
+        except Exception:
+            # A store that is down, or a file that may not be read, does not make a document less.
+            if any(file.path == name for file in client.list_artifacts(run_id)):
+                raise
+    where = shown(f"{run.info.artifact_uri}/{name}")
+    return Document(tags["role"], tags.get("key", run_id), run_id, where, content)
 
 
 def rank(run: Any) -> tuple[bool, str]:

@@ -20,14 +20,17 @@ from pipeline.outputs import Outputs, cell_name
 from pipeline.records import CellRecord, StartRecord
 from pipeline.tracking import lookup, runs
 from pipeline.tracking.address import probe
+from pipeline.tracking.documents import Document, Entry
 from pipeline.tracking.lookup import OPEN
 
-# What MLflow would otherwise do on its own: report usage, log its migrations, and retry a dead
-# server for minutes while a sweep waits. Read when it is imported; a user's own settings stand.
+# What MLflow would otherwise do on its own: report usage, log its migrations, draw a bar for every
+# file, and retry a dead server for minutes while a sweep waits. Read when it is imported; a user's
+# own settings stand.
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
 }
@@ -40,23 +43,6 @@ _ENDED = {"finished": "FINISHED", "failed": "FAILED"}
 
 
 _Key = tuple[str, str]
-
-
-class Entry(NamedTuple):
-    """A document of some files.
-
-    Attributes:
-        role: what kind of document; key: which one, among those of its kind.
-        at: its moment, ISO 8601.
-        texts: by file name.
-    """
-
-    role: str
-    key: str
-    at: str
-    title: str
-    tags: dict[str, str]
-    texts: dict[str, str]
 
 
 class _Children(NamedTuple):
@@ -263,16 +249,14 @@ class Ledger:
             self._client.log_text(run_id, text, name)
         self._client.set_terminated(run_id, end_time=moment)
 
-    def read(self, role: str, tags: dict[str, str], name: str, newest: int) -> Iterator[str]:
+    def read(self, role: str, tags: dict[str, str], name: str, newest: int) -> Iterator[Document]:
         """One text of each entry that carries the tags, the newest first."""
-        from mlflow.artifacts import load_text
-
         wanted = {"role": role, **tags}
         query = " and ".join(f"tags.{tag} = '{value}'" for tag, value in wanted.items())
         order = ["attributes.start_time DESC"]
         for run in islice(lookup.found(self._client, self._experiment, query, order), newest):
             if run.info.status != OPEN:
-                yield str(load_text(f"{run.info.artifact_uri}/{name}"))
+                yield lookup.document(self._client, run, name)
 
 
 def _connected(uri: str) -> Any:

@@ -81,7 +81,9 @@ def test_a_decision_is_kept_with_who_and_why_and_shown(
 ) -> None:
     words = ("suite=demo", f"night={NIGHTS[3].id}", "cell=*/mtp-*", "reason=new vLLM")
     assert say("accept", *words) == 0
-    assert f"level since {NIGHTS[3].id}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith(f"recorded: accept {NIGHTS[3].id} ({MTP.label}): new vLLM\n")
+    assert f"level since {NIGHTS[3].id}" in out
     (decision,) = everything(Keeper("smoke", None), "demo").decisions
     assert (decision.action, decision.cells, decision.reason) == (
         "accept",
@@ -106,7 +108,16 @@ def test_a_decision_is_kept_with_who_and_why_and_shown(
             ("pin", "suite=demo", f"night={NIGHTS[0].id}", "cell=tiny/mpt", "reason=x"),
             "no cell is called",
         ),
-        (("forget", "suite=demo"), "one verb and a suite are needed"),
+        (("forget", "suite=demo"), "no verb 'forget', did you mean 'reset'?; allowed: show, a"),
+        (
+            ("shwo", "suite=demo"),
+            "no verb 'shwo', did you mean 'show'?; allowed: show, accept, pin",
+        ),
+        (("pin", "accept", "suite=demo"), "one verb and a suite are needed"),
+        (("reset", "suite=demo", f"night={NIGHTS[0].id}", "reason=x"), "'reset' takes no night"),
+        (("show", "suite=demo", "reason=x"), "'show' takes no reason"),
+        (("show", "suite=demo", "cell=tiny/mpt"), "no cell is called 'tiny/mpt'"),
+        (("show", "suite=demo", "tracking.uri=ftp://x"), "'ftp://x' is not a store"),
         (("show",), "one verb and a suite are needed"),
         (("show", "suite=dmeo"), "there is no suite called 'dmeo', did you mean 'demo'?"),
         (("show", "siute=demo"), "'siute' is not an option, did you mean 'suite'?"),
@@ -131,8 +142,8 @@ def test_a_night_that_mlflow_did_not_take_waits_on_disk(tmp_path: Path, work: Pa
     keeper = Keeper("waited", None, work / "mlruns")
     waiting.deliver(keeper)
     assert list((tmp_path / "waiting").iterdir()) == []
-    (text,) = keeper.read("night", {"exit_code": "4"}, "verdict.json", 9)
-    assert json.loads(text)["findings"][0]["kind"] == "worse"
+    (kept,) = keeper.read("night", {"exit_code": "4"}, "verdict.json", 9)
+    assert json.loads(kept.content or b"")["findings"][0]["kind"] == "worse"
 
 
 def test_what_a_later_night_needs_to_know_is_kept_with_the_night(here: Path) -> None:
@@ -154,6 +165,55 @@ def test_nothing_is_shown_where_there_is_no_night(
     (folder / "fresh.yaml").write_text(text)
     assert baseline.main(["show", "suite=fresh", "--config-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "fresh has no night yet\n"
+    words = ["reset", "suite=fresh", "reason=a mistake", "--config-dir", str(tmp_path)]
+    assert baseline.main(words) == 0
+    recorded, none_yet, kept = capsys.readouterr().out.splitlines()
+    assert recorded == "recorded: reset (all cells): a mistake"
+    assert none_yet == "fresh has no night yet"
+    assert kept.endswith("reset (all cells): a mistake")
+
+
+def test_show_tells_only_of_the_cells_that_are_asked_for(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert say("show", "suite=demo", "cell=*/ngram-*") == 0
+    first, *decisions = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{NGRAM.label}: ")
+    assert not any(line.startswith("tiny/") for line in decisions)
+    assert not any("*/mtp" in line or f"({MTP.label})" in line for line in decisions)
+
+
+def test_a_store_of_the_nights_own_is_looked_into(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = f"tracking.uri=sqlite:///{here / 'other.db'}"
+    keep(Keeper("smoke", store.partition("=")[2]), NIGHTS[0])
+    assert say("show", "suite=demo", store) == 0
+    assert "in 1 night)" in capsys.readouterr().out
+    assert say("pin", "suite=demo", store, f"night={NIGHTS[0].id}", "reason=elsewhere") == 0
+    assert "elsewhere" in capsys.readouterr().out
+    assert say("show", "suite=demo") == 0
+    assert "elsewhere" not in capsys.readouterr().out
+
+
+def test_a_damaged_night_is_named_and_the_others_are_shown(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    another_suite(here, "torn")
+    for one in quiet(3):
+        keep(Keeper("smoke", None), one.model_copy(update={"suite": "torn"}))
+    newest, *_ = Keeper("smoke", None).read("night", {"suite": "torn"}, "night.json", 1)
+    Path(newest.where.removeprefix("file://")).write_text("")
+    assert say("show", "suite=torn") == 0
+    said = capsys.readouterr()
+    assert "in 2 nights)" in said.out
+    assert f"night torn/{quiet(3)[2].id}: {newest.where}: it is not a Night" in said.err
+
+
+def test_the_usage_is_shown_to_whoever_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (["--help"], ["show", "-h"]):
+        assert baseline.main(argv) == 0
+        assert capsys.readouterr().out.startswith(baseline.USAGE)
 
 
 def another_suite(folder: Path, name: str, sweep: str = "smoke") -> None:
