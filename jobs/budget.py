@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from fnmatch import fnmatchcase
 
 from jobs.night import LeftOut
@@ -28,8 +28,8 @@ def leave_out(
     chosen: set[str] = set()
     left_out = {}
     for cell in sorted(plan.cells, key=lambda cell: _rank(cell, priority)):
-        taken = seconds(_only(plan, chosen)) if chosen else 0.0
-        needed = seconds(_only(plan, chosen | {cell.fingerprint})) - taken
+        taken = seconds(only(plan, chosen)) if chosen else 0.0
+        needed = seconds(only(plan, chosen | {cell.fingerprint})) - taken
         if taken + needed <= budget_s:
             chosen.add(cell.fingerprint)
         else:
@@ -38,11 +38,18 @@ def leave_out(
     return tuple(left_out[c.fingerprint] for c in plan.cells if c.fingerprint in left_out)
 
 
+def unmatched(plan: Plan, priority: tuple[str, ...]) -> tuple[str, ...]:
+    """The patterns that no cell of a plan goes by."""
+    labels = [cell.at.label for cell in plan.cells]
+    return tuple(p for p in priority if not any(fnmatchcase(label, p) for label in labels))
+
+
+def only(plan: Plan, fingerprints: Set[str]) -> Plan:
+    """A plan of some of its cells."""
+    return plan.without(frozenset(c.fingerprint for c in plan.cells) - fingerprints)
+
+
 def _rank(cell: Cell, priority: tuple[str, ...]) -> int:
     """The place in the priority; equal ones stay in the plan's order."""
     matches = (i for i, pattern in enumerate(priority) if fnmatchcase(cell.at.label, pattern))
     return next(matches, len(priority))
-
-
-def _only(plan: Plan, fingerprints: set[str]) -> Plan:
-    return plan.without(frozenset(c.fingerprint for c in plan.cells) - fingerprints)

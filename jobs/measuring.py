@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from jobs.budget import leave_out
+from jobs.budget import leave_out, only, unmatched
 from jobs.night import LeftOut, Measured
 from jobs.reading import Planned, measured
+from jobs.suite import NIGHTS as NIGHTS
 from jobs.suite import Suite
 from pipeline import console
 from pipeline.config import read_command_line
 from pipeline.errors import InputError
-from pipeline.estimate import estimate
+from pipeline.estimate import Estimate, estimate
 from pipeline.execution.host import detect_platform
 from pipeline.outputs import Outputs, RecordError
 from pipeline.plan import Plan
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord, StartRecord
+from pipeline.results import duration
 from pipeline.spec import SweepConfig
 from pipeline.sweep import run
 
-NIGHTS = Path("outputs") / "nights"
 # A night that ended before it was judged goes on within this time; later it would be two nights.
 RESUME_H = 12
-_DONE = "judged"
+_DONE, _ID = "judged", "%Y%m%dT%H%M%S"
 # Of the budget, what is kept for what has to be measured again.
 _RESERVE = 0.2
 
@@ -44,14 +46,25 @@ class NotASweepError(InputError):
 
 
 class NoRoomError(InputError):
-    """A budget in which no cell of the suite fits."""
+    """A budget in which no cell of the suite fits; `shortest_s` and `all_s` are what would."""
 
-    def __init__(self, suite: Suite) -> None:
+    def __init__(self, suite: Suite, shortest_s: float, all_s: float) -> None:
         super().__init__(
             f"the budget of {suite.budget_hours:g} h has room for no cell",
             where=f"suite {suite.name}: budget_hours",
-            allowed="hours enough for the first cell of 'priority', and a fifth more",
-            remedy="show the sweep's estimate with dry_run=true",
+            allowed=f"{_hours(shortest_s)} or more for the shortest cell, {_hours(all_s)} for all",
+            remedy="the same command with dry_run=true shows the estimate",
+        )
+
+
+class OwnPlaceError(InputError):
+    """A folder that was given for what has one."""
+
+    def __init__(self, suite: str) -> None:
+        super().__init__(
+            f"a night is kept in {NIGHTS / suite}, where the next ones look for it",
+            where=f"suite {suite}: output_dir",
+            remedy="leave output_dir out, or start the night in another working directory",
         )
 
 
@@ -60,14 +73,19 @@ class Measuring:
 
     Args:
         extra: further settings for the sweep, which win over the suite's.
+        shown: whether they ask what the night would be, and nothing is measured.
     """
 
-    def __init__(self, suite: Suite, extra: Sequence[str], now: datetime) -> None:
-        self._suite = suite
+    def __init__(
+        self, suite: Suite, extra: Sequence[str], now: datetime, *, shown: bool = False
+    ) -> None:
+        self._suite, self._shown = suite, shown
         self._began = time.monotonic()
         self.root = NIGHTS / suite.name
-        self.id = _unfinished(self.root, now) or f"{now:%Y%m%dT%H%M%S}"
+        self.id = _unfinished(self.root, now) or now.strftime(_ID)
         self._command = (*suite.command, *extra)
+        if any(word.lstrip("+").startswith("output_dir=") for word in self._command):
+            raise OwnPlaceError(suite.name)
         self._rounds = 0
         self.left_out: tuple[LeftOut, ...] = ()
         self._planned: Planned | None = None
@@ -91,7 +109,22 @@ class Measuring:
     @property
     def began_at(self) -> str:
         """When the night began, ISO 8601."""
-        return datetime.strptime(self.id, "%Y%m%dT%H%M%S").replace(tzinfo=UTC).isoformat()
+        return datetime.strptime(self.id, _ID).replace(tzinfo=UTC).isoformat()
+
+    def show(self) -> tuple[str, ...]:
+        """Print the night's plan; returns sentences on its hours and on what they leave out."""
+        run(self.config, self._command, skip=self._nothing)
+        assert self._planned is not None, "the sweep asks what to skip"
+        _, plan, prompts = self._planned
+        left_out = self._too_much(plan, prompts, self._budget_s)
+        kept = only(plan, {c.fingerprint for c in plan.cells} - _fingerprints(plan, left_out))
+        expected = self._estimate(kept, prompts)
+        return (
+            f"night {self.id}: about {duration(expected.total_s)} of {duration(self._budget_s)}"
+            f" ({expected.basis}); {_RESERVE:.0%} of {self._suite.budget_hours:g} h are kept for"
+            " what is measured again",
+            *(f"left out: {one.label}: {one.reason}" for one in left_out),
+        )
 
     def first(self) -> tuple[Measured, ...]:
         """Measure the suite, or what is missing of it.
@@ -130,16 +163,27 @@ class Measuring:
     def _config(self, folder: Path) -> SweepConfig:
         command = [*self._command, f"output_dir={folder}"]
         config = read_command_line(command, detect_platform)
-        if config is None or config.dry_run:
+        if config is None or config.dry_run != self._shown:
             raise NotASweepError(self._suite.name)
         return config
 
-    def _beyond_the_budget(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
+    @property
+    def _budget_s(self) -> float:
+        """What the first round may take."""
+        return self._suite.budget_hours * 3600 * (1 - _RESERVE)
+
+    def _nothing(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
         self._planned = Planned(self.config, plan, prompts)
-        budget_s = self._suite.budget_hours * 3600 * (1 - _RESERVE)
-        self.left_out = self._too_much(plan, prompts, budget_s)
+        for pattern in unmatched(plan, self._suite.priority):
+            console.warn(f"suite {self._suite.name}: priority: '{pattern}' matches no cell tonight")
+        return frozenset()
+
+    def _beyond_the_budget(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
+        self._nothing(plan, prompts)
+        self.left_out = self._too_much(plan, prompts, self._budget_s)
         if self.left_out and len(self.left_out) == len(plan.cells):
-            raise NoRoomError(self._suite)
+            each = [self._seconds(only(plan, {c.fingerprint}), prompts) for c in plan.cells]
+            raise NoRoomError(self._suite, min(each), self._seconds(plan, prompts))
         return _fingerprints(plan, self.left_out)
 
     def _too_much(
@@ -151,16 +195,20 @@ class Measuring:
         )
 
     def _seconds(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> float:
+        return self._estimate(plan, prompts).total_s
+
+    def _estimate(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> Estimate:
         """How long a plan takes, by what the last nights took."""
         assert self._planned is not None, "a plan is made first"
         baselines = self._planned.plan.baselines
         repeats, assume = self.config.measure.repeats, self.config.platform.assume
-        return estimate(plan, baselines, prompts, repeats, assume, self._history()).total_s
+        return estimate(plan, baselines, prompts, repeats, assume, self._history())
 
     def _history(self) -> list[CellRecord]:
         """The records of this suite's newest nights that are on disk."""
         found: list[CellRecord] = []
-        for folder in sorted(self.root.glob("*/first"))[-3:]:
+        rounds = [first for night in _nights(self.root) if (first := night / "first").is_dir()]
+        for folder in rounds[-3:]:
             with suppress(RecordError):
                 found += Outputs(folder, self.config.name).cells()
         return found
@@ -177,8 +225,25 @@ def _outputs(config: SweepConfig) -> Outputs:
 
 def _unfinished(root: Path, now: datetime) -> str | None:
     """The newest night, where it began lately and was not judged."""
-    newest = max((path for path in root.glob("*T*") if path.is_dir()), default=None)
-    if newest is None or (newest / _DONE).exists():
+    nights = _nights(root)
+    if not nights or (nights[-1] / _DONE).exists():
         return None
-    began = datetime.strptime(newest.name, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-    return newest.name if now - began < timedelta(hours=RESUME_H) else None
+    began = datetime.strptime(nights[-1].name, _ID).replace(tzinfo=UTC)
+    return nights[-1].name if now - began < timedelta(hours=RESUME_H) else None
+
+
+def _nights(root: Path) -> list[Path]:
+    """The folders of a suite's nights, the oldest first; what people put beside them is theirs."""
+    return sorted(path for path in root.glob("*T*") if path.is_dir() and _is_night(path.name))
+
+
+def _is_night(name: str) -> bool:
+    # Written again, since dates are also read where digits are missing.
+    with suppress(ValueError):
+        return datetime.strptime(name, _ID).strftime(_ID) == name
+    return False
+
+
+def _hours(measured_s: float) -> str:
+    """The budget that holds a first round, rounded up."""
+    return f"{math.ceil(measured_s / 36 / (1 - _RESERVE)) / 100:g} h"

@@ -14,9 +14,7 @@ from typing import Literal, NamedTuple
 from jobs.history import Decision, settled, since, standard
 from jobs.levels import Deviation, Level, Spread, cell_spread, deviation, drift, own_spread, ratio
 from jobs.signals import Signal, size
-from jobs.suite import NightRule
-
-_MIN_DRIFT_NIGHTS = 10
+from jobs.suite import MIN_DRIFT_NIGHTS, NightRule
 
 
 class Watched(NamedTuple):
@@ -111,7 +109,7 @@ def _drifted(watched: Watched, rule: NightRule) -> Move | None:
         return None  # compared with one night however far back, a drift is a step
     good = [level for level in since(watched.earlier, watched.decided) if level.good]
     levels = (*good[-(rule.drift_nights - 1) :], watched.tonight)
-    if len(levels) < _MIN_DRIFT_NIGHTS:
+    if len(levels) < MIN_DRIFT_NIGHTS:
         return None
     found = drift(levels, _days(levels), rule.drift_confidence)
     way = found.beyond(max(rule.drift_effect, size(watched.signal, rule.effects))) if found else 0

@@ -6,14 +6,34 @@ environment variables that hold them.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from pipeline.spec import Record
 from pipeline.values import Name, PositiveInt, PositiveNumber
 
-Variable = Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")]
+# Every suite has a folder here.
+NIGHTS = Path("outputs") / "nights"
+
+# Below this many a slow drift is not looked for.
+MIN_DRIFT_NIGHTS = 10
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+def _a_name(value: object) -> object:
+    """Whatever else stands here may be the secret itself, so it is not repeated."""
+    if isinstance(value, str) and _VARIABLE.fullmatch(value):
+        return value
+    raise ValueError(
+        "it must be the name of an environment variable (capital letters, digits, underscores),"
+        " which holds the secret; what stands here is not shown, since it may be the secret itself"
+    )
+
+
+Variable = Annotated[str, BeforeValidator(_a_name)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -64,6 +84,25 @@ class NightRule(Record):
     drift_confidence: Share = 0.99
     floor_length: float = Field(default=1.0, ge=1)
     outputs: Share = 0.05
+
+    @model_validator(mode="after")
+    def _something_is_called(self) -> NightRule:
+        if self.nights < self.min_nights:
+            raise ValueError(
+                f"nothing would ever be compared: a baseline pools {self.nights} nights (nights)"
+                f" and needs {self.min_nights} (min_nights); allowed: nights >= min_nights"
+            )
+        if self.screen > self.confidence:
+            raise ValueError(
+                f"what is called would not be measured again first: screen {self.screen:g} is above"
+                f" confidence {self.confidence:g}; allowed: screen <= confidence"
+            )
+        if self.drift_nights < MIN_DRIFT_NIGHTS:
+            raise ValueError(
+                f"a drift would never be looked for in {self.drift_nights} nights (drift_nights);"
+                f" allowed: {MIN_DRIFT_NIGHTS} or more"
+            )
+        return self
 
 
 class ConsoleChannel(Record):

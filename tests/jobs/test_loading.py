@@ -57,10 +57,9 @@ def test_a_suite_of_ones_own_is_found_in_ones_own_folder(tmp_path: Path) -> None
         ({"tell": []}, "suite mine: tell: the value is []; allowed: at least one item"),
         ({"tell": [{"kind": "pigeon"}]}, "there is no kind 'pigeon'"),
         ({"name": "other"}, "suite mine: its name is 'other'; allowed: mine"),
-        (
-            {"tell": [{"kind": "webhook", "shape": "slack", "url_env": "https://secret"}]},
-            "url_env",
-        ),
+        ({"rule": {"nights": 2}}, "suite mine: rule: nothing would ever be compared"),
+        ({"rule": {"screen": 0.999}}, "rule: what is called would not be measured again first"),
+        ({"rule": {"drift_nights": 9}}, "rule: a drift would never be looked for in 9 nights"),
     ],
 )
 def test_a_mistake_is_told_with_its_key(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
@@ -74,7 +73,7 @@ def test_a_suite_that_is_not_there_is_told_with_its_neighbours() -> None:
         load_suite("nihgtly")
 
 
-@pytest.mark.parametrize("text", ["{", "- a\n- b\n", "\xff"])
+@pytest.mark.parametrize("text", ["{", "- a\n- b\n", "\xff", "? [a, b]\n: c\n", "1: 2\n"])
 def test_a_file_that_is_no_suite_is_one_sentence(text: str, tmp_path: Path) -> None:
     (tmp_path / "suite").mkdir()
     (tmp_path / "suite" / "mine.yaml").write_bytes(text.encode("latin-1"))
@@ -89,3 +88,58 @@ def test_a_suite_whose_command_only_shows_something_is_refused(
     suite = load_suite("mine", [written(tmp_path, command=["+sweep=smoke", "dry_run=true"])])
     with pytest.raises(InputError, match="its command only shows something"):
         Measuring(suite, [], datetime.now(UTC))
+
+
+SECRET = "https://hooks.slack.com/services/T0/B0/SECRET"
+HOOK = {"kind": "webhook", "shape": "slack"}
+MAIL = {"kind": "mail", "host": "mail", "sender": "a@b", "to": ["c@d"]}
+
+
+@pytest.mark.parametrize(
+    ("channel", "told"),
+    [
+        (HOOK | {"url_env": SECRET}, "the name of an environment variable"),
+        (HOOK | {"url_env": [SECRET]}, "the name of an environment variable"),
+        (HOOK | {"url_env": {"url": "SECRET"}}, "the name of an environment variable"),
+        (MAIL | {"user_env": "me", "password_env": "my SECRET"}, "name of an environment variable"),
+        (MAIL | {"user_env": "ME", "password_env": "my SECRET"}, "password_env: it must be"),
+        (HOOK | {"url_env": "URL", "shape": SECRET}, "an address does not belong here"),
+        (SECRET, "an address does not belong here"),
+        ({"kind": SECRET}, "an address does not belong here"),
+        ({"kind": "console", SECRET: 1}, "an address does not belong here"),
+    ],
+)
+def test_what_may_be_a_secret_is_not_repeated(channel: object, told: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_suite("mine", [written(tmp_path, tell=[channel])])
+    assert "SECRET" not in str(caught.value)
+    assert told in str(caught.value)
+    assert "suite mine: tell" in str(caught.value)
+
+
+def test_a_file_that_is_not_yaml_is_told_by_its_line_and_not_repeated(tmp_path: Path) -> None:
+    (written(tmp_path) / "suite" / "mine.yaml").write_text(f"name: mine\ntell: [{{url: {SECRET}\n")
+    with pytest.raises(
+        InputError, match=r"mine\.yaml, line 3: the file is not valid YAML"
+    ) as caught:
+        load_suite("mine", [tmp_path])
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: mine\nbudget_hours: 1\nbudget_hours: 2\n",
+        "rule: {effects: {speed: 0.1, length: 0.1, speed: 0.2}}\n",
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(text: str, tmp_path: Path) -> None:
+    (written(tmp_path) / "suite" / "mine.yaml").write_text(text)
+    with pytest.raises(InputError, match=r"the key '(budget_hours|speed)' stands twice"):
+        load_suite("mine", [tmp_path])
+
+
+@pytest.mark.parametrize("name", ["../sweep/smoke", "..", "a/b", "my suite", "."])
+def test_a_name_that_leads_elsewhere_is_no_suite(name: str) -> None:
+    with pytest.raises(InputError, match="allowed: letters, digits, dots, dashes and underscores"):
+        load_suite(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs import measuring, nightly
-from jobs.measuring import Measuring, NoRoomError
+from jobs.measuring import Measuring, NoRoomError, OwnPlaceError, _nights, _unfinished
 from jobs.suite import ConsoleChannel, Suite
 from tests.jobs.test_budget import PLAN, seconds
 from tests.jobs.test_nightly import suite_in
@@ -71,8 +71,49 @@ def test_where_no_doubt_fits_nothing_is_measured_again(measured: list[set[str]])
 
 
 def test_hours_with_room_for_no_cell_are_refused(measured: list[set[str]]) -> None:
-    with pytest.raises(NoRoomError, match="has room for no cell"):
+    with pytest.raises(NoRoomError, match="has room for no cell") as caught:
         night_of(1.0).first()
+    # A start and a cell, 90 s, are four fifths of 0.03125 h; the whole plan, 360 s, of 0.125 h.
+    assert "0.04 h or more for the shortest cell, 0.13 h for all" in str(caught.value)
+    assert "dry_run=true" in str(caught.value)
+    night_of(0.04 * 3600).first()
+
+
+def test_hours_that_are_named_for_all_cells_leave_none_out(measured: list[set[str]]) -> None:
+    whole = night_of(0.13 * 3600)
+    whole.first()
+    assert whole.left_out == ()
+
+
+def test_a_priority_that_no_cell_goes_by_is_named(
+    measured: list[set[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    night_of(3600.0, "*/none/*", "*/mpt-*").first()
+    told = "suite mine: priority: '*/mpt-*' matches no cell tonight\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize("given", ["output_dir=x", "++output_dir=x"])
+def test_a_night_keeps_its_own_place(given: str, measured: list[set[str]]) -> None:
+    suite = Suite(
+        name="mine",
+        command=("+sweep=smoke",),
+        budget_hours=1,
+        tell=(ConsoleChannel(kind="console"),),
+    )
+    with pytest.raises(OwnPlaceError, match="a night is kept in outputs/nights/mine"):
+        Measuring(suite, [given], NOW)
+
+
+def test_what_people_put_beside_the_nights_is_no_night(tmp_path: Path) -> None:
+    root = tmp_path / "mine"
+    night = root / "20261129T010000"
+    night.mkdir(parents=True)
+    for name in ("20261130T134444.old", "20261399T000000", "2026113T13444", "last", "T", "copyTo"):
+        (root / name / "first").mkdir(parents=True)
+    (root / "20261201T010000").touch()
+    assert _nights(root) == [night]
+    assert _unfinished(root, NOW) == night.name
 
 
 def test_the_command_ends_with_2_before_any_engine_where_no_cell_fits(
