@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from shlex import quote
 
 from jobs.ended import key_parts
 from jobs.findings import Finding, Kind, NightVerdict
 from jobs.suite import Suite
 from pipeline.errors import EXIT_CELLS_FAILED, EXIT_NO_INFRASTRUCTURE, EXIT_REGRESSION
+from pipeline.results import counted
 from pipeline.spec import Record
 
 _SECTIONS: tuple[tuple[str, tuple[Kind, ...]], ...] = (
@@ -69,11 +69,12 @@ class Message(Record):
     footer: tuple[str, ...] = ()
 
 
-def compose(suite: Suite, verdict: NightVerdict, folders: Sequence[Path] = ()) -> Message:
+def compose(suite: Suite, verdict: NightVerdict, further: Sequence[str] = ()) -> Message:
     """The message of a night, whole; who is told and how is the channels' matter.
 
     Args:
-        folders: of options of people's own, which the command to copy names too.
+        further: arguments of the night by which its suite and its store are found, and which the
+            command to copy needs too.
     """
     sections = [Section(heading="Changed since the night before", lines=_changes(verdict))]
     for heading, kinds in _SECTIONS:
@@ -89,7 +90,7 @@ def compose(suite: Suite, verdict: NightVerdict, folders: Sequence[Path] = ()) -
         title=title(verdict),
         exit_code=verdict.exit_code,
         sections=tuple(section for section in sections if section.lines),
-        footer=tuple(_footer(suite, verdict, folders)),
+        footer=tuple(_footer(suite, verdict, further)),
     )
 
 
@@ -156,8 +157,8 @@ def _counts(verdict: NightVerdict) -> Iterator[str]:
 
 def _quiet(verdict: NightVerdict) -> str:
     if not verdict.compared:
-        return f"{len(verdict.cells)} cells, none with a baseline yet"
-    text = f"nothing changed in {len(verdict.compared)} cells"
+        return f"{counted(len(verdict.cells), 'cell')}, none with a baseline yet"
+    text = f"nothing changed in {counted(len(verdict.compared), 'cell')}"
     if verdict.changes:
         names = [one.what for one in verdict.changes]
         more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
@@ -165,18 +166,18 @@ def _quiet(verdict: NightVerdict) -> str:
     return text + (f"; {len(verdict.left_out)} left out" if verdict.left_out else "")
 
 
-def _footer(suite: Suite, verdict: NightVerdict, folders: Sequence[Path]) -> Iterator[str]:
+def _footer(suite: Suite, verdict: NightVerdict, further: Sequence[str]) -> Iterator[str]:
     again = len(verdict.measured_again)
     yield (
-        f"{len(verdict.cells)} cells measured, {len(verdict.compared)} compared, {again} measured"
-        f" again; {verdict.node_class}; night {verdict.night}."
+        f"{counted(len(verdict.cells), 'cell')} measured, {len(verdict.compared)} compared,"
+        f" {again} measured again; {verdict.node_class}; night {verdict.night}."
     )
     code = verdict.exit_code
     if code in (EXIT_REGRESSION, EXIT_CELLS_FAILED, EXIT_NO_INFRASTRUCTURE):
         yield f"Exit code {code}."
     another = verdict.lost and verdict.of("no baseline")
     if another or verdict.of("better", "worse", "drift", "outputs", "missing"):
-        own = "".join(f" --config-dir {quote(str(folder))}" for folder in folders)
+        own = "".join(f" {quote(word)}" for word in further)
         yield (
             "To accept this as the new level: `python -m jobs.baseline accept"
             f" suite={suite.name} night={verdict.night} reason=WHY{own}`"

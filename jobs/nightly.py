@@ -3,28 +3,31 @@
     suite ─▶ sweep ─▶ what looks moved, again ─▶ verdict ─▶ message ─▶ MLflow
 
 Exit codes: 0 fine, 2 bad input, 3 cells failed, 4 a regression, 5 no baseline or no infrastructure,
-1 a crash of ours, 130 and 143 after Ctrl-C and SIGTERM. Further arguments go to the sweep.
+1 a crash of ours, 130 and 143 after Ctrl-C and SIGTERM. Further arguments go to the sweep;
+`dry_run=true` shows what tonight would be, measures nothing and tells nobody.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from jobs import channels
+from jobs import channels, failed
 from jobs.findings import NightVerdict
 from jobs.history import History
 from jobs.judge import judge, judged, to_measure_again
-from jobs.keeping import Waiting, load, night_entry, unjudged_entry
+from jobs.keeping import STORE, Waiting, load, night_entry, unjudged_entry
 from jobs.loading import load_suite
 from jobs.measuring import NIGHTS, RESUME_H, Measuring
 from jobs.message import Message, compose
 from jobs.night import Measured, Night
+from jobs.preview import asked, preview
 from jobs.reading import environment, node_class
-from jobs.suite import Suite
+from jobs.suite import ConsoleChannel, Suite
 from pipeline import commandline, console
 from pipeline.driver import Terminated
 from pipeline.errors import (
@@ -36,7 +39,9 @@ from pipeline.errors import (
 )
 from pipeline.locks import held
 from pipeline.outputs import WriteError
+from pipeline.tracking.address import shown
 from pipeline.tracking.ledger import Keeper, LedgerError
+from pipeline.verbs import helped
 
 USAGE = "python -m jobs.nightly suite=NAME [KEY=VALUE …] [--config-dir FOLDER]"
 _WEEK = timedelta(days=7) - timedelta(hours=1)
@@ -78,8 +83,13 @@ class _Told(NamedTuple):
 
 def main(argv: Sequence[str]) -> int:
     """Run one night and return its exit code."""
+    if helped(argv, f"{USAGE}\n\n{__doc__}".strip()):
+        return EXIT_OK
     try:
         suite, extra = _arguments(argv)
+        if asked(extra):
+            preview(suite, extra)
+            return EXIT_OK
         return _night(suite, extra)
     except PipelineError as error:
         console.fail(str(error))
@@ -100,14 +110,24 @@ def _arguments(argv: Sequence[str]) -> tuple[Suite, list[str]]:
 
 def _night(suite: Suite, extra: Sequence[str]) -> int:
     try:
+        failed.forget(suite.name)
         channels.check(suite)
         with held(_lock(suite), f"night of {suite.name}", 0.0, NightBusyError):
             # Under the lock: it looks for a night to go on with, and must not take a running one.
             measuring = Measuring(suite, extra, datetime.now(UTC))
-            return _run(suite, measuring, commandline.split(extra).folders)
+            return _run(suite, measuring, _places(extra))
     except PipelineError as error:
         _tell_trouble(suite, error)
         raise
+
+
+def _places(extra: Sequence[str]) -> list[str]:
+    """The arguments by which the suite and its store are found again, less any password."""
+    given = commandline.split(extra)
+    folders = [word for folder in given.folders for word in ("--config-dir", str(folder))]
+    settings = (word.lstrip("+").partition("=") for word in given.overrides)
+    stores = {key: f"{key}={shown(value)}" for key, _, value in settings if key in STORE}
+    return [*folders, *stores.values()]
 
 
 def _lock(suite: Suite) -> Path:
@@ -119,20 +139,21 @@ def _lock(suite: Suite) -> Path:
     return folder / ".lock"
 
 
-def _run(suite: Suite, measuring: Measuring, folders: Sequence[Path]) -> int:
+def _run(suite: Suite, measuring: Measuring, places: Sequence[str]) -> int:
     night = _measured(suite, measuring)
     config = measuring.config
     keeper = Keeper(config.name, config.tracking.uri)
     waiting = Waiting(measuring.root / "waiting")
+    # Kept before anything else, whatever becomes of the history, of what follows or of us.
+    waiting.add(unjudged_entry(night))
     try:
         problems = waiting.deliver(keeper)
         history = load(keeper, suite.name, night.node_class, suite.rule)
     except LedgerError as error:
-        waiting.add(unjudged_entry(night))
         raise NotJudgedError(error) from error
     night = _doubts_settled(suite, measuring, history, night)
     verdict = judge(history, night, suite.rule)
-    message = compose(suite, verdict, folders)
+    message = compose(suite, verdict, places)
     night = judged(night, verdict)
     # Kept before anybody is told: telling takes minutes where a receiver is slow, and may fail.
     pending = night.model_copy(update={"undelivered": verdict.has_news})
@@ -201,11 +222,18 @@ def _line_is_due(suite: Suite, history: History, verdict: NightVerdict) -> bool:
 
 
 def _tell_trouble(suite: Suite, error: PipelineError) -> None:
-    """A night that could not be run is news too."""
+    """A night that could not be run is news too; the command's own errors have it as they are."""
     title = f"{suite.name} {datetime.now(UTC):%Y-%m-%d}: the night could not be run"
     message = Message(title=title, exit_code=error.exit_code, footer=(str(error),))
-    for problem in channels.tell(suite.tell, message, None):
-        console.warn(problem)
+    missed = []
+    for channel in (one for one in suite.tell if not isinstance(one, ConsoleChannel)):
+        if problems := channels.tell([channel], message, None):
+            missed.append(channel)
+            console.warn(*problems)
+    try:
+        failed.leave(suite.name, message, missed, os.environ)
+    except PipelineError as unwritten:
+        console.warn(str(unwritten))
 
 
 if __name__ == "__main__":

@@ -152,3 +152,13 @@ def test_many_cells_that_say_the_same_share_a_line() -> None:
     lines = compose(SUITE, verdict).sections[-1].lines
     assert [line.about for line in lines] == ["4 cells"]
     assert len(message.sections[-1].lines) == 3
+
+
+def test_one_cell_is_not_said_to_be_several() -> None:
+    _, verdict = told("quiet")
+    alone = verdict.model_copy(update={"cells": verdict.cells[:1], "compared": verdict.cells[:1]})
+    message = compose(SUITE, alone)
+    assert message.title.endswith("nothing changed in 1 cell")
+    assert message.footer[0].startswith("1 cell measured, 1 compared")
+    first = compose(SUITE, alone.model_copy(update={"compared": ()}))
+    assert first.title.endswith("1 cell, none with a baseline yet")

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import yaml
 
 from jobs import nightly
 from jobs.history import History
-from jobs.keeping import Waiting, everything
-from jobs.measuring import NIGHTS, _unfinished
-from jobs.night import Measured, Night
+from jobs.keeping import everything
+from jobs.measuring import _unfinished
+from jobs.night import Night
 from jobs.suite import Suite
-from pipeline.config import read_command_line
-from pipeline.errors import InfrastructureError, PipelineError
-from pipeline.execution.host import detect_platform
 from pipeline.locks import held
 from pipeline.tracking.ledger import Keeper
-from tests.factories import start_record
 from tests.jobs.nights import SUITE, night, quiet
 from tests.jobs.test_channels import HOOK, Receiver
 from tests.jobs.test_message import told
-
-
-@pytest.fixture
-def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    receiver = Receiver(200)
-    monkeypatch.setenv("HOOK_URL", receiver.url)
-    yield receiver
-    receiver.close()
 
 
 def suite_in(folder: Path, **changes: Any) -> list[str]:
@@ -64,7 +51,8 @@ def test_a_secret_that_is_not_set_ends_with_2_before_anything_is_measured(
     channel = {"kind": "webhook", "shape": "slack", "url_env": "NOT_SET_URL"}
     assert nightly.main(suite_in(tmp_path / "conf", tell=[channel])) == 2
     assert "NOT_SET_URL is not set" in capsys.readouterr().err
-    assert not (tmp_path / "outputs").exists()
+    (left,) = (path for path in (tmp_path / "outputs").rglob("*") if path.is_file())
+    assert left == tmp_path / "outputs" / "nights" / "mine" / "failed.json"
 
 
 def test_a_night_that_cannot_be_run_is_told_to_people(
@@ -78,6 +66,22 @@ def test_a_night_that_cannot_be_run_is_told_to_people(
     assert body["title"].endswith("the night could not be run")
     assert "did you mean 'ngram'?" in body["markdown"]
     assert body["exit_code"] == 2
+
+
+def test_why_a_night_could_not_be_run_stands_on_the_console_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert nightly.main([*suite_in(tmp_path / "conf"), "output_dir=elsewhere"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("a night is kept in outputs/nights/mine") == 1
+
+
+def test_the_usage_is_shown_to_whoever_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (["--help"], ["suite=nightly", "-h"]):
+        assert nightly.main(argv) == 0
+        assert capsys.readouterr().out.startswith(nightly.USAGE)
 
 
 def test_a_second_night_beside_the_first_ends_with_5(
@@ -153,116 +157,6 @@ def test_a_finding_that_stays_is_not_told_every_night(hook: Receiver) -> None:
     message, verdict = told("still_slower")
     assert nightly._told(suite, History(lately), verdict, message) == (False, False, ())
     assert hook.bodies == []
-
-
-# --- a whole night whose cells are made up
-
-
-class MadeUp:
-    """A night whose measurements are stated, with all that follows from them for real."""
-
-    def __init__(self, tonight: Night, again: PipelineError | None = None) -> None:
-        self.id, self.began_at, self.left_out = tonight.id, tonight.at, ()
-        self.root = NIGHTS / "mine"
-        self.config = read_command_line(["+sweep=smoke"], detect_platform)
-        self.start = start_record()
-        self.closed = False
-        self._cells, self._trouble = tonight.cells, again
-
-    def first(self) -> tuple[Measured, ...]:
-        return self._cells
-
-    def again(self, fingerprints: Collection[str]) -> tuple[Measured, ...]:
-        if self._trouble is not None:
-            raise self._trouble
-        return tuple(c for c in self._cells if c.fingerprint in fingerprints)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@pytest.fixture
-def run_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, MadeUp]]:
-    monkeypatch.chdir(tmp_path)
-    channel = {"kind": "webhook", "shape": "plain", "url_env": "HOOK_URL", "tries": 1}
-
-    def one(tonight: Night, *extra: str, again: PipelineError | None = None) -> tuple[int, MadeUp]:
-        made = MadeUp(tonight, again)
-        monkeypatch.setattr(nightly, "Measuring", lambda *_: made)
-        arguments = suite_in(tmp_path / "conf", tell=[channel])
-        if extra:
-            made.config = read_command_line(["+sweep=smoke", *extra], detect_platform)
-        return nightly.main(arguments), made
-
-    return one
-
-
-def slower(number: int) -> Night:
-    return night(number, {"ngram": 1.12})
-
-
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
-def test_a_regression_whose_message_was_lost_is_told_the_next_night(
-    run_night: Callable[..., tuple[int, MadeUp]], hook: Receiver
-) -> None:
-    for number in range(4):
-        run_night(night(number))
-    hook.bodies.clear()
-    hook.answers[:] = [500]
-    assert run_night(slower(4))[0] == 4
-    (kept,) = (n for n in everything(Keeper("smoke", None), "mine").nights if n.id == slower(4).id)
-    assert (kept.told, kept.undelivered) == (False, True)
-    hook.answers[:] = [200]
-    hook.bodies.clear()
-    assert run_night(slower(5))[0] == 4
-    assert "## Regressions" in hook.bodies[0]["markdown"]
-    assert f"reason=WHY --config-dir {Path.cwd() / 'conf'}`" in hook.bodies[0]["markdown"]
-    assert run_night(slower(6))[0] == 4
-    assert len(hook.bodies) == 1
-
-
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
-def test_a_night_that_ends_while_people_are_told_is_kept(
-    run_night: Callable[..., tuple[int, MadeUp]], hook: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stopped(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(nightly, "_told", stopped)
-    code, made = run_night(night(0))
-    assert code == 130
-    assert made.closed
-    waiting = Waiting(made.root / "waiting")
-    keeper = Keeper("smoke", None)
-    waiting.deliver(keeper)
-    (kept,) = everything(keeper, "mine").nights
-    assert kept.undelivered
-
-
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
-def test_a_night_without_its_history_is_kept_and_judged_when_it_is_started_again(
-    run_night: Callable[..., tuple[int, MadeUp]], hook: Receiver
-) -> None:
-    code, made = run_night(night(0), "tracking.uri=http://127.0.0.1:9")
-    assert code == 5
-    assert not made.closed
-    assert "could not be judged" in hook.bodies[0]["markdown"]
-    assert list((made.root / "waiting").glob("*.json"))
-    assert run_night(night(0))[1].closed
-    (kept,) = everything(Keeper("smoke", None), "mine").nights
-    assert kept.called == ()
-
-
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
-def test_a_doubt_that_could_not_be_measured_again_is_told_and_ends_with_5(
-    run_night: Callable[..., tuple[int, MadeUp]], hook: Receiver
-) -> None:
-    for number in range(4):
-        run_night(night(number))
-    hook.bodies.clear()
-    busy = InfrastructureError("another sweep measures here")
-    assert run_night(slower(4), again=busy)[0] == 5
-    assert "## Not confirmed" in hook.bodies[0]["markdown"]
 
 
 # --- a real night
