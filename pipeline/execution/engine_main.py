@@ -8,6 +8,7 @@ watched before vLLM is imported, which takes many seconds.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import queue
 import signal
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from multiprocessing.connection import wait
 from typing import IO, TYPE_CHECKING
 
 from pipeline.execution.leftovers import free_memory, group
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from pipeline.execution.engine import Engine
 
 _TELL_EVERY_S = 1.0
+# How long vLLM has to say why its core ended, where it knows.
+_OWN_WORDS_S = 3.0
 
 
 class Replies:
@@ -79,6 +83,7 @@ def _obey(line: str, engine: Engine | None, replies: Replies) -> Engine:
     command = COMMAND.validate_json(line)
     if isinstance(command, EngineStart):
         engine = Engine(command)
+        threading.Thread(target=follow_cores, daemon=True).start()
         replies.send(Ready(vllm_version=engine.version))
         return engine
     assert engine is not None, "work was asked for before the engine was started"
@@ -87,6 +92,25 @@ def _obey(line: str, engine: Engine | None, replies: Replies) -> Engine:
     else:
         replies.send(PassDone(record=engine.run(command, replies.progress)))
     return engine
+
+
+def follow_cores() -> None:
+    """End this process as its engine core ended, where that has a process of its own.
+
+    vLLM's synchronous client would wait for the core's answer for ever: what watches the core
+    closes the client's sockets and wakes nobody who waits at them.
+    """
+    cores = multiprocessing.active_children()
+    if not cores:
+        return
+    wait([core.sentinel for core in cores])
+    time.sleep(_OWN_WORDS_S)
+    code = next((core.exitcode for core in cores if core.exitcode), 1)
+    sys.stderr.write(f"the engine core ended (exit code {code})\n")
+    sys.stderr.flush()
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 def _follow_stdin(commands: queue.Queue[str]) -> None:

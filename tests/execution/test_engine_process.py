@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pipeline.execution import engine_process
 from pipeline.execution.engine_process import (
     MARK,
     CrashError,
+    EngineError,
     EngineProcess,
     HangError,
     RefusedError,
@@ -165,3 +167,26 @@ def test_an_engine_that_stops_answering_is_a_hang_and_a_killed_one_a_crash(
         process.stop()
     process.stop()  # a second time is harmless
     assert marked(os.getpid()) == others
+
+
+@engine
+def test_a_core_in_a_process_of_its_own_that_is_killed_amid_a_pass_is_a_crash_at_once(
+    ngram_config: EngineConfig, tokens: Tokenised, tmp_path: Path
+) -> None:
+    config = ngram_config.model_copy(update={"engine_core": "own_process"})
+    job = PassJob(
+        repeat=0, prompts=tokens.datasets["echo"], concurrency=1, sampling=Sampling(temperature=0)
+    )
+    process = EngineProcess(config, tmp_path / "log")
+    try:
+        below = psutil.Process().children(recursive=True)
+        (core,) = [one for one in below if "EngineCore" in " ".join(one.cmdline())]
+        core.suspend()
+        threading.Timer(1.0, core.kill).start()
+        began = time.monotonic()
+        with pytest.raises(EngineError) as caught:
+            process.run(job)
+        assert caught.value.kind == "CRASH"
+        assert time.monotonic() - began < config.token_deadline_s / 4
+    finally:
+        process.stop()
