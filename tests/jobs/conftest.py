@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.jobs.test_channels import Receiver
+from tests.jobs.receivers import Receiver
 
 
 @pytest.fixture

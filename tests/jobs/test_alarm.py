@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs import alarm, nightly
-from tests.jobs.test_channels import Receiver
+from tests.jobs.receivers import Receiver
 from tests.jobs.test_nightly import suite_in
 
 CHANNEL = {"kind": "webhook", "shape": "plain", "url_env": "HOOK_URL"}

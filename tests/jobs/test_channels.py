@@ -2,96 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
-import ssl
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from email import message_from_bytes, policy
-from email.message import EmailMessage
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import trustme
-import yaml
-from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from jobs import channels
 from jobs.channels import MissingVariableError, check, tell
-from jobs.loading import load_suite
 from jobs.message import Message
 from jobs.suite import (
-    Channel,
     ConsoleChannel,
     FileChannel,
     MailChannel,
-    WebhookChannel,
 )
 from jobs.webhook import Shape
 from pipeline.driver import Terminated
-from pipeline.errors import InputError
 from tests.jobs.nights import SUITE
+from tests.jobs.receivers import HOOK, SECRET, Receiver, sent, trickling
 from tests.jobs.test_message import same_as_golden, told
 
-HOOK = WebhookChannel(kind="webhook", shape="plain", url_env="HOOK_URL", timeout_s=1.0)
-SECRET = "a-secret-in-the-path"
-
-
 SHAPES: tuple[Shape, ...] = ("slack", "discord", "teams")
-
-
-def blank(body: Any) -> bool:
-    """Whether a text that the services want has nothing in it."""
-    if isinstance(body, dict):
-        return any(blank(value) for value in body.values())
-    if isinstance(body, list):
-        return any(blank(value) for value in body)
-    return isinstance(body, str) and not body.strip()
-
-
-class Receiver:
-    """A web server that answers as it is told to, the last answer for ever.
-
-    Like the services it refuses a message with an empty text in it.
-    """
-
-    def __init__(self, *answers: int, header: tuple[str, str] | None = None) -> None:
-        self.bodies: list[Any] = []
-        self.answers = list(answers)
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                length = int(self.headers["Content-Length"])
-                outer.bodies.append(json.loads(self.rfile.read(length)))
-                answers = outer.answers
-                answer = answers.pop(0) if len(answers) > 1 else answers[0]
-                self.send_response(400 if blank(outer.bodies[-1]) else answer)
-                if header is not None:
-                    self.send_header(*header)
-                self.end_headers()
-
-            def log_message(self, *args: object) -> None:
-                """Quiet."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
-        self.thread.start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}/{SECRET}"
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
 
 
 @pytest.fixture
@@ -106,12 +42,6 @@ def receive(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Receiver]
     yield start
     for receiver in receivers:
         receiver.close()
-
-
-def sent(*to: Channel) -> tuple[tuple[str, ...], list[float]]:
-    """What went wrong, and the pauses that were made."""
-    pauses: list[float] = []
-    return tell(to, *told("slower"), sleep=pauses.append), pauses
 
 
 # --- webhooks
@@ -187,29 +117,6 @@ def test_a_webhook_that_stays_broken_is_given_up(receive: Callable[..., Receiver
     (problem,), _ = sent(HOOK)
     assert "status 500" in problem
     assert len(receiver.bodies) == HOOK.tries
-
-
-@contextmanager
-def trickling(beginning: bytes) -> Iterator[int]:
-    """The port of a server whose answer begins and never ends, a byte at a time."""
-    stop = threading.Event()
-
-    def trickle(server: socket.socket) -> None:
-        connection, _ = server.accept()
-        with connection:
-            connection.sendall(beginning)
-            while not stop.wait(0.05):
-                try:
-                    connection.sendall(b"x")
-                except OSError:
-                    return
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=trickle, args=(server,))
-        thread.start()
-        yield server.getsockname()[1]
-        stop.set()
-        thread.join()
 
 
 def test_a_webhook_that_answers_a_byte_at_a_time_ends_within_the_limit(
@@ -299,284 +206,6 @@ def test_a_person_who_ends_the_command_is_obeyed_while_it_tells(
 
     with pytest.raises(stop):
         tell([HOOK], *told("slower"), sleep=interrupted)
-
-
-# --- mail
-
-
-class Mailbox:
-    """What a mail server does with a mail.
-
-    Args:
-        answers: to a mail, before it takes all that follow.
-        wait_s: how long it takes for each.
-        recipients: its answers to recipients, before it takes all that follow.
-        goodbye: its answer to QUIT, and `goodbye_s` how long it takes for it.
-    """
-
-    def __init__(
-        self,
-        *answers: str,
-        wait_s: float = 0.0,
-        recipients: Sequence[str] = (),
-        goodbye: str = "221 Bye",
-        goodbye_s: float = 0.0,
-    ) -> None:
-        self.mails: list[EmailMessage] = []
-        self.answers, self.wait_s = list(answers), wait_s
-        self.recipients = list(recipients)
-        self.goodbye, self.goodbye_s = goodbye, goodbye_s
-
-    async def handle_RCPT(  # noqa: N802
-        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
-    ) -> str:
-        answer = self.recipients.pop(0) if self.recipients else "250 OK"
-        if answer.startswith("250"):
-            envelope.rcpt_tos.append(address)
-        return answer
-
-    async def handle_QUIT(  # noqa: N802
-        self, server: SMTP, session: Session, envelope: Envelope
-    ) -> str:
-        await asyncio.sleep(self.goodbye_s)
-        return self.goodbye
-
-    async def handle_DATA(  # noqa: N802
-        self, server: SMTP, session: Session, envelope: Envelope
-    ) -> str:
-        await asyncio.sleep(self.wait_s)
-        if self.answers:
-            return self.answers.pop(0)
-        assert isinstance(envelope.content, bytes)
-        self.mails.append(message_from_bytes(envelope.content, policy=policy.default))
-        return "250 OK"
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., MailChannel]]:
-    controllers: list[Controller] = []
-
-    def start(mailbox: Mailbox, **how: Any) -> MailChannel:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        controller = Controller(mailbox, hostname="127.0.0.1", port=port, **how)
-        controller.start()
-        controllers.append(controller)
-        return MailChannel(
-            kind="mail",
-            host="localhost",
-            port=port,
-            security="none",
-            sender="nightly@example.org",
-            to=("one@example.org", "two@example.org"),
-            timeout_s=20.0,
-        )
-
-    yield start
-    for controller in controllers:
-        controller.stop()
-
-
-def test_a_mail_arrives_with_text_page_and_the_drawn_trend(
-    serve: Callable[..., MailChannel],
-) -> None:
-    mailbox = Mailbox()
-    assert sent(serve(mailbox)) == ((), [])
-    (mail,) = mailbox.mails
-    assert mail["Subject"] == "demo 2026-10-15: 1 regression"
-    assert mail["To"] == "one@example.org, two@example.org"
-    kinds = [part.get_content_type() for part in mail.walk() if not part.is_multipart()]
-    assert kinds == ["text/plain", "text/html", "text/html"]
-    (attached,) = mail.iter_attachments()
-    assert attached.get_filename() == "demo-2026-10-15.html"
-    assert "<svg" in attached.get_content()
-    body = mail.get_body(("plain",))
-    assert body is not None
-    assert "Regressions:" in body.get_content()
-
-
-def test_a_mail_that_is_put_off_is_sent_again(serve: Callable[..., MailChannel]) -> None:
-    mailbox = Mailbox("451 try later", "421 busy")
-    assert sent(serve(mailbox)) == ((), [1.0, 2.0])
-    assert len(mailbox.mails) == 1
-
-
-def test_a_mail_that_is_refused_is_not(serve: Callable[..., MailChannel]) -> None:
-    channel = serve(Mailbox("554 no"))
-    (problem,), pauses = sent(channel)
-    assert problem == (
-        f"mail server localhost:{channel.port}: the message was not delivered (status 554)"
-    )
-    assert pauses == []
-
-
-def test_a_mail_whose_recipients_are_all_put_off_is_sent_again(
-    serve: Callable[..., MailChannel],
-) -> None:
-    mailbox = Mailbox(recipients=["450 greylisted", "451 greylisted"])
-    assert sent(serve(mailbox)) == ((), [1.0])
-    assert len(mailbox.mails) == 1
-
-
-@pytest.mark.parametrize("second", ["450 greylisted", "550 no such user"])
-def test_a_mail_that_one_recipient_is_refused_for_good_is_not(
-    second: str, serve: Callable[..., MailChannel]
-) -> None:
-    (problem,), pauses = sent(serve(Mailbox(recipients=["550 no such user", second])))
-    assert "it refuses one@example.org, two@example.org" in problem
-    assert pauses == []
-
-
-def test_a_mail_that_some_recipients_got_is_not_sent_to_them_again(
-    serve: Callable[..., MailChannel],
-) -> None:
-    mailbox = Mailbox(recipients=["450 greylisted", "250 OK"])
-    (problem,), pauses = sent(serve(mailbox))
-    assert "it refuses one@example.org, and took the others" in problem
-    assert pauses == []
-    assert len(mailbox.mails) == 1
-
-
-@pytest.mark.parametrize(
-    "mailbox", [Mailbox(goodbye="500 what?"), Mailbox(goodbye="421 busy"), Mailbox(goodbye_s=3.0)]
-)
-def test_a_mail_that_was_taken_is_delivered_however_the_server_says_goodbye(
-    mailbox: Mailbox, serve: Callable[..., MailChannel]
-) -> None:
-    channel = serve(mailbox).model_copy(update={"timeout_s": 1.0})
-    assert sent(channel) == ((), [])
-    assert len(mailbox.mails) == 1
-
-
-def test_a_mail_server_that_answers_a_byte_at_a_time_is_given_up() -> None:
-    with trickling(b"220 ") as port:
-        channel = MailChannel(
-            kind="mail",
-            host="127.0.0.1",
-            port=port,
-            security="none",
-            sender="a@b.c",
-            to=("d@e.f",),
-            tries=1,
-            timeout_s=0.5,
-        )
-        began = time.monotonic()
-        (problem,), _ = sent(channel)
-        took = time.monotonic() - began
-    assert "no answer within 0.5 s" in problem
-    assert took < 10
-
-
-def test_a_slow_mail_server_is_given_up(serve: Callable[..., MailChannel]) -> None:
-    channel = serve(Mailbox(wait_s=4.0)).model_copy(update={"timeout_s": 0.5, "tries": 1})
-    (problem,), _ = sent(channel)
-    assert "no answer within 0.5 s" in problem
-
-
-def test_a_mail_server_that_is_gone_is_one_sentence() -> None:
-    channel = MailChannel(
-        kind="mail", host="127.0.0.1", port=1, sender="a@b.c", to=("d@e.f",), tries=2
-    )
-    (problem,), pauses = sent(channel)
-    assert "127.0.0.1:1: the message was not delivered (ConnectionRefusedError)" in problem
-    assert pauses == [1.0]
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-def trusted(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Have this machine trust the authority."""
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-
-
-def tls(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(context)
-    return context
-
-
-@pytest.mark.usefixtures("trusted")
-def test_a_mail_goes_over_tls_from_the_first_byte(
-    serve: Callable[..., MailChannel], authority: trustme.CA
-) -> None:
-    mailbox = Mailbox()
-    channel = serve(mailbox, ssl_context=tls(authority)).model_copy(update={"security": "tls"})
-    assert sent(channel) == ((), [])
-    assert len(mailbox.mails) == 1
-
-
-def test_tls_from_the_first_byte_wants_a_certificate_that_somebody_vouches_for(
-    serve: Callable[..., MailChannel], authority: trustme.CA
-) -> None:
-    mailbox = Mailbox()
-    channel = serve(mailbox, ssl_context=tls(authority)).model_copy(update={"security": "tls"})
-    (problem,), pauses = sent(channel)
-    assert "its certificate" in problem
-    assert (mailbox.mails, pauses) == ([], [])
-
-
-@pytest.mark.usefixtures("trusted")
-def test_a_login_goes_over_tls_with_what_the_environment_holds(
-    serve: Callable[..., MailChannel], authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[LoginPassword] = []
-
-    def login(server: SMTP, session: Session, envelope: Envelope, how: str, who: Any) -> AuthResult:
-        seen.append(who)
-        return AuthResult(success=who.password == b"right", handled=False)
-
-    monkeypatch.setenv("MAIL_USER", "nightly")
-    mailbox = Mailbox()
-    options = {"authenticator": login, "auth_required": True, "auth_require_tls": True}
-    channel = serve(mailbox, tls_context=tls(authority), **options).model_copy(
-        update={"security": "starttls", "user_env": "MAIL_USER", "password_env": "MAIL_PASSWORD"}
-    )
-    monkeypatch.setenv("MAIL_PASSWORD", "right")
-    assert sent(channel) == ((), [])
-    assert seen[0].login == b"nightly"
-    monkeypatch.setenv("MAIL_PASSWORD", "wrong-one")
-    (problem,), pauses = sent(channel)
-    assert "it refuses the login that MAIL_USER and MAIL_PASSWORD hold" in problem
-    assert "wrong-one" not in problem
-    assert pauses == []
-    monkeypatch.setenv("MAIL_PASSWORD", "pässword")
-    (problem,), _ = sent(channel)
-    assert problem == (
-        f"mail server localhost:{channel.port}: the message was not delivered (UnicodeEncodeError)"
-    )
-
-
-@pytest.mark.parametrize("half", ["user_env", "password_env"])
-def test_half_a_login_is_refused_when_the_suite_is_read(half: str, tmp_path: Path) -> None:
-    mail = {"kind": "mail", "host": "h", "sender": "a@b.c", "to": ["d@e.f"], half: "MAIL_USER"}
-    suite = {"name": "mine", "command": ["+sweep=smoke"], "budget_hours": 1, "tell": [mail]}
-    (tmp_path / "suite").mkdir()
-    (tmp_path / "suite" / "mine.yaml").write_text(yaml.safe_dump(suite))
-    with pytest.raises(InputError, match="user_env and password_env are a login together"):
-        load_suite("mine", [tmp_path])
-
-
-def test_a_certificate_that_nobody_vouches_for_is_refused(
-    serve: Callable[..., MailChannel], authority: trustme.CA
-) -> None:
-    channel = serve(Mailbox(), tls_context=tls(authority))
-    (problem,), pauses = sent(channel.model_copy(update={"security": "starttls"}))
-    assert "its certificate" in problem
-    assert pauses == []
-
-
-def test_a_server_without_tls_gets_no_mail_that_wants_it(
-    serve: Callable[..., MailChannel],
-) -> None:
-    mailbox = Mailbox()
-    (problem,), _ = sent(serve(mailbox).model_copy(update={"security": "starttls"}))
-    assert "STARTTLS" in problem
-    assert mailbox.mails == []
 
 
 # --- console, file, and what is checked beforehand

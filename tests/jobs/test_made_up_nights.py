@@ -18,7 +18,7 @@ from pipeline.execution.host import detect_platform
 from pipeline.tracking.ledger import Keeper
 from tests.factories import start_record
 from tests.jobs.nights import night
-from tests.jobs.test_channels import Receiver
+from tests.jobs.receivers import Receiver
 from tests.jobs.test_nightly import suite_in
 
 # MLflow's own use of SQLAlchemy.

@@ -18,7 +18,7 @@ from jobs.suite import Suite
 from pipeline.locks import held
 from pipeline.tracking.ledger import Keeper
 from tests.jobs.nights import SUITE, night, quiet
-from tests.jobs.test_channels import HOOK, Receiver
+from tests.jobs.receivers import HOOK, Receiver
 from tests.jobs.test_message import told
 
 

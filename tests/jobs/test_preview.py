@@ -8,7 +8,7 @@ import pytest
 
 from jobs import nightly
 from jobs.preview import asked
-from tests.jobs.test_channels import Receiver
+from tests.jobs.receivers import Receiver
 from tests.jobs.test_nightly import suite_in
 
 
