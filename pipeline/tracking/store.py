@@ -24,13 +24,14 @@ from pipeline.tracking.documents import Document, Entry
 from pipeline.tracking.lookup import OPEN
 
 # What MLflow would otherwise do on its own: report usage, log its migrations, draw a bar for every
-# file, and retry a dead server for minutes while a sweep waits. Read when it is imported; a user's
-# own settings stand.
+# file, print an address for every run, and retry a dead server for minutes while a sweep waits. Read
+# when it is imported; a user's own settings stand.
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
 }
