@@ -48,7 +48,7 @@ COMMAND = [
 FILES = ("chat", "echo", "code", "json")
 DATASET = "name: short{}\nsource: {{kind: bundled, file: {}.jsonl}}\nlimit: 2\nmax_tokens: 6\n"
 VICTIMS = ("driver", "raylet", "worker", "measuring", "core")
-GONE_S, COMMAND_S, CELLS = 15.0, 900.0, 12
+GONE_S, COMMAND_S, CELLS, BY_CLOCK = 15.0, 900.0, 12, 0.75
 LONGEST_WAIT_S, LONGEST_WAIT_FOR_THE_LAST_S = 25.0, 50.0
 """An engine's start takes most of the first; so that sweeps end too, the last cell has longer."""
 
@@ -174,7 +174,7 @@ def round_of(folder: Path, tally: Tally) -> None:
 def kill(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> str:
     """Wait for the victim and for a random moment; what chose it, or nothing if none came."""
     left = CELLS - durable(folder)
-    by_clock = random.random() < 0.5 or left < 2
+    by_clock = random.random() < BY_CLOCK or left < 2
     seconds = random.uniform(0, LONGEST_WAIT_FOR_THE_LAST_S if left < 2 else LONGEST_WAIT_S)
     cells = CELLS - left + random.randrange(1, max(left, 2))
     there = None
