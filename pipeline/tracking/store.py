@@ -24,8 +24,8 @@ from pipeline.tracking.documents import Document, Entry
 from pipeline.tracking.lookup import OPEN
 
 # What MLflow would otherwise do on its own: report usage, log its migrations, draw a bar for every
-# file, print an address for every run, and retry a dead server for minutes while a sweep waits. Read
-# when it is imported; a user's own settings stand.
+# file, print an address for every run, and retry a dead server for minutes while a sweep waits.
+# Read when it is imported; a user's own settings stand.
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
