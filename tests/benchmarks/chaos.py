@@ -48,6 +48,7 @@ COMMAND = [
 FILES = ("chat", "echo", "code", "json")
 DATASET = "name: short{}\nsource: {{kind: bundled, file: {}.jsonl}}\nlimit: 2\nmax_tokens: 6\n"
 VICTIMS = ("driver", "raylet", "worker", "measuring", "core")
+TITLES, BEGAN = ("ray::", "VLLM::"), time.time()
 GONE_S, COMMAND_S, CELLS, BY_CLOCK = 15.0, 900.0, 12, 0.75
 LONGEST_WAIT_S, LONGEST_WAIT_FOR_THE_LAST_S = 25.0, 50.0
 """An engine's start takes most of the first; so that sweeps end too, the last cell has longer."""
@@ -227,10 +228,21 @@ def marked(folder: Path) -> list[psutil.Process]:
     here = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            mine = process.environ().get(MARK) == str(folder)
-            if mine and process.status() != psutil.STATUS_ZOMBIE:
+            mark = process.environ().get(MARK, "")
+            if process.status() != psutil.STATUS_ZOMBIE and (
+                mark == str(folder) or (not mark and titled(process))
+            ):
                 here.append(process)
     return here
+
+
+def titled(process: psutil.Process) -> bool:
+    """Whether it has a title of Ray's or vLLM's and is younger than this script.
+
+    Who sets a title may write it over its environment. So nothing else may run Ray here meanwhile.
+    """
+    title = " ".join(process.cmdline()) or process.name()
+    return process.create_time() > BEGAN and title.startswith(TITLES)
 
 
 def nobodys(folder: Path) -> list[psutil.Process]:
