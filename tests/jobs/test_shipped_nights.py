@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.benchmarks.shipped_nights import NIGHTS, RESULTS, RealNight, RealNights
+from tests.benchmarks.nights import RealNight, RealNights
+from tests.benchmarks.shipped_nights import NIGHTS, RESULTS
 
 FOUND = RealNights.model_validate_json((RESULTS / "shipped_nights.json").read_text())
 
