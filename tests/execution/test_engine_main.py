@@ -8,17 +8,21 @@ import pytest
 
 # As vLLM's synchronous client does, it waits for ever for what only the core could say.
 WAITING = """
-import multiprocessing, os, queue, signal, sys, threading
+import multiprocessing, os, queue, signal, sys, threading, time
 from pipeline.execution.engine_main import follow_cores
 
-def core():
+def core(watched):
+    watched.wait()
+    time.sleep(1)
     {core}
 
 if __name__ == "__main__":
     multiprocessing.set_start_method("fork")
+    watched = multiprocessing.Event()
     if {cores}:
-        multiprocessing.Process(target=core).start()
+        multiprocessing.Process(target=core, args=(watched,)).start()
     threading.Thread(target=follow_cores, daemon=True).start()
+    watched.set()
     try:
         queue.Queue().get(timeout=12)
     except queue.Empty:
