@@ -127,15 +127,8 @@ def tag(text: str) -> str:
     return text.replace("'", "").replace('"', "")
 
 
-class WaitingDocument(Record):
+class WaitingDocument(Entry):
     """An entry on disk."""
-
-    role: str
-    key: str
-    at: str
-    title: str
-    tags: dict[str, str]
-    texts: dict[str, str]
 
 
 class Waiting:
@@ -146,7 +139,7 @@ class Waiting:
 
     def add(self, entry: Entry) -> None:
         """Keep one on disk, before anybody is asked to take it."""
-        text = WaitingDocument(**entry._asdict()).model_dump_json()
+        text = WaitingDocument(**entry.model_dump()).model_dump_json()
         write_atomically(self._path(entry), text)
 
     def deliver(self, keeper: Keeper) -> tuple[str, ...]:
@@ -166,7 +159,7 @@ class Waiting:
             except RecordError as error:
                 problems.append(f"{path}: {error.problem}; it goes on waiting")
                 continue
-            keeper.write(Entry(**kept.model_dump()))
+            keeper.write(kept)
             path.unlink(missing_ok=True)
         return tuple(problems)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from jobs.budget import leave_out, only, unmatched
 from jobs.night import LeftOut, Measured
 from jobs.reading import Planned, measured
-from jobs.suite import NIGHTS as NIGHTS
-from jobs.suite import Suite
+from jobs.suite import NIGHTS, Suite
 from pipeline import console
 from pipeline.config import read_command_line
 from pipeline.errors import InputError
@@ -113,12 +112,11 @@ class Measuring:
 
     def show(self) -> tuple[str, ...]:
         """Print the night's plan; returns sentences on its hours and on what they leave out."""
-        run(self.config, self._command, skip=self._nothing)
+        run(self.config, self._command, skip=self._taken_in)
         assert self._planned is not None, "the sweep asks what to skip"
         _, plan, prompts = self._planned
         left_out = self._too_much(plan, prompts, self._budget_s)
-        kept = only(plan, {c.fingerprint for c in plan.cells} - _fingerprints(plan, left_out))
-        expected = self._estimate(kept, prompts)
+        expected = self._estimate(plan.without(_fingerprints(plan, left_out)), prompts)
         return (
             f"night {self.id}: about {duration(expected.total_s)} of {duration(self._budget_s)}"
             f" ({expected.basis}); {_RESERVE:.0%} of {self._suite.budget_hours:g} h are kept for"
@@ -172,14 +170,15 @@ class Measuring:
         """What the first round may take."""
         return self._suite.budget_hours * 3600 * (1 - _RESERVE)
 
-    def _nothing(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
+    def _taken_in(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
+        """Keep the plan, of which nothing is to be skipped yet."""
         self._planned = Planned(self.config, plan, prompts)
         for pattern in unmatched(plan, self._suite.priority):
             console.warn(f"suite {self._suite.name}: priority: '{pattern}' matches no cell tonight")
         return frozenset()
 
     def _beyond_the_budget(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
-        self._nothing(plan, prompts)
+        self._taken_in(plan, prompts)
         self.left_out = self._too_much(plan, prompts, self._budget_s)
         if self.left_out and len(self.left_out) == len(plan.cells):
             each = [self._seconds(only(plan, {c.fingerprint}), prompts) for c in plan.cells]

@@ -150,7 +150,7 @@ def _text(finding: Finding) -> str:
 def _counts(verdict: NightVerdict) -> Iterator[str]:
     for noun, kinds in _NOUNS:
         if count := len(verdict.of(*kinds)):
-            yield f"{count} {noun}{'s' * (count > 1)}"
+            yield counted(count, noun)
     if verdict.lost:
         yield f"{len(verdict.lost)} without a baseline"
 

@@ -22,12 +22,12 @@ from jobs.history import History
 from jobs.judge import judge, judged, to_measure_again
 from jobs.keeping import STORE, Waiting, load, night_entry, unjudged_entry
 from jobs.loading import load_suite
-from jobs.measuring import NIGHTS, RESUME_H, Measuring
+from jobs.measuring import RESUME_H, Measuring
 from jobs.message import Message, compose
 from jobs.night import Measured, Night
 from jobs.preview import asked, preview
 from jobs.reading import environment, node_class
-from jobs.suite import ConsoleChannel, Suite
+from jobs.suite import NIGHTS, ConsoleChannel, Suite
 from pipeline import commandline, console
 from pipeline.driver import Terminated
 from pipeline.errors import (

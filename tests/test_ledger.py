@@ -69,7 +69,7 @@ def test_documents_are_told_apart_by_role_and_tags(root: Path) -> None:
     keeper = Keeper("apart", None, root)
     keeper.write(entry(1, node_class="cpu"))
     keeper.write(entry(2, node_class="spark"))
-    keeper.write(entry(3)._replace(role="baseline"))
+    keeper.write(entry(3).model_copy(update={"role": "baseline"}))
     assert texts(keeper, node_class="spark") == ["text 2"]
     assert texts(keeper, role="baseline", suite="demo") == ["text 3"]
 

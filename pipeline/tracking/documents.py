@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pipeline.spec import Record
 
-class Entry(NamedTuple):
+
+class Entry(Record):
     """A document of some files.
 
     Attributes:

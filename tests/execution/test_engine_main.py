@@ -55,5 +55,5 @@ def test_an_engine_process_ends_as_its_core_ended(core: str, code: int) -> None:
     assert "the engine core ended" in done.stderr
 
 
-def test_an_engine_whose_core_is_in_its_own_process_is_left_alone() -> None:
+def test_an_engine_without_a_core_in_another_process_is_left_alone() -> None:
     assert ended("pass", cores=0).returncode == 77

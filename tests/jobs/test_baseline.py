@@ -135,7 +135,7 @@ def test_a_night_that_mlflow_did_not_take_waits_on_disk(tmp_path: Path, work: Pa
     before, tonight = SITUATIONS["slower"]()
     verdict = judge(History(before), tonight, RULE)
     entry = night_entry(judged(tonight, verdict), verdict, compose(SUITE, verdict))
-    waiting.add(entry._replace(key="elsewhere/1"))
+    waiting.add(entry.model_copy(update={"key": "elsewhere/1"}))
     with pytest.raises(LedgerError):
         waiting.deliver(Keeper("smoke", "http://127.0.0.1:1", tmp_path))
     assert len(list((tmp_path / "waiting").iterdir())) == 1

@@ -10,8 +10,8 @@ import pytest
 
 from jobs import nightly
 from jobs.keeping import Waiting, everything
-from jobs.measuring import NIGHTS
 from jobs.night import Measured, Night
+from jobs.suite import NIGHTS
 from pipeline.config import read_command_line
 from pipeline.errors import InfrastructureError, PipelineError
 from pipeline.execution.host import detect_platform
