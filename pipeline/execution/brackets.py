@@ -1,13 +1,15 @@
 """Baselines at both ends of each place's share of a model. Pure.
 
-The opening precedes the first method that a place measures of a model, and the closing follows once
-nothing of the model waits. A reference tells only of the place it was measured at. So one that was
-lost stays due there, if need be until the place comes back, and is not waited for when it does not.
+An opening precedes what a place measures of a model's methods, point by point: it covers all that
+waits then, and another one follows if something comes along later that it did not cover. The
+closing follows once nothing of the model waits. A reference tells only of the place it was measured
+at. So one that was lost stays due there, if need be until the place comes back, and is not waited
+for when it does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pipeline.execution.assignment import (
@@ -25,9 +27,14 @@ Point = tuple[str, int]
 
 @dataclass
 class _Share:
-    """What a place has done of a model: `unclosed` holds what no closing was sent for yet."""
+    """What a place has done of a model.
 
-    opened: bool = False
+    Attributes:
+        opened: the points that an opening was sent for; None before the first one.
+        unclosed: the points measured that no closing was sent for yet.
+    """
+
+    opened: set[Point] | None = None
     unclosed: set[Point] = field(default_factory=set)
 
 
@@ -64,20 +71,31 @@ class Brackets:
 
     # --- what is next -----------------------------------------------------------------------------
 
-    def opening(self, model: str, place: Place, points: set[Point]) -> Assignment | None:
-        """The opening of a share, the first time it is asked for."""
-        share = self._share(model, place)
-        if share.opened or model not in self._baselines:
+    def opening(self, group: EngineGroup, place: Place, waiting: set[Point]) -> Assignment | None:
+        """The opening that a method's cells need at a place first; None where they need none.
+
+        Args:
+            waiting: the points of all that waits of the model, which the opening covers along.
+        """
+        model = group.model
+        if model not in self._baselines:
             return None
-        share.opened = True
-        return self._reference(model, place, points, self._owed.get(model, {}))
+        share = self._share(model, place)
+        known = points(self._baselines[model].cells)
+        due = points(group.cells) & known
+        if share.opened is not None and due <= share.opened:
+            return None
+        opened = share.opened or set()
+        missing = (due | waiting & known) - opened
+        share.opened = opened | missing
+        return self._reference(model, place, missing, self._owed.get(model, {}))
 
     def closing(self, free: set[str], waits: Callable[[str], bool]) -> Assignment | None:
         """A closing that is due: nothing of its model waits and its place is free."""
         for (model, place), share in self._shares.items():
             if share.unclosed and free.issuperset(place) and not waits(model):
-                points, share.unclosed = share.unclosed, set()
-                return self._reference(model, place, points)
+                measured, share.unclosed = share.unclosed, set()
+                return self._reference(model, place, measured)
         return None
 
     def repeated(self, free: set[str]) -> Assignment | None:
@@ -104,7 +122,7 @@ class Brackets:
         for lost in [a for a in self._redo if a.role == "opening" and not waits(a.group.model)]:
             # No method would follow it. Where one is added after all, the share opens anew.
             self._redo.remove(lost)
-            self._share(lost.group.model, lost.place).opened = False
+            self._unopen(lost, lost.group.cells)
         active = running | {a.group.model for a in self._redo if nodes.issuperset(a.place)}
         for model, cells in self._owed.items():
             if cells and model not in active and not waits(model):
@@ -117,35 +135,40 @@ class Brackets:
         """A method's cells were measured: a closing is due for those."""
         model = done.group.model
         if model in self._baselines and not self.is_baseline(done.group):
-            known = {_point(cell) for cell in self._baselines[model].cells}
-            here = {_point(c) for c in done.group.cells if c.fingerprint in fingerprints}
+            here = points(c for c in done.group.cells if c.fingerprint in fingerprints)
+            known = points(self._baselines[model].cells)
             self._share(model, done.place).unclosed |= here & known
 
     def ended(self, done: Assignment, outcome: Outcome) -> None:
         """A reference is over; what was lost of it is due again at its place."""
         self._redo += due_again(done, outcome)
         if done.role == "opening":
-            if outcome.refused:
-                # Not begun; the share that is opens with the cells owed.
-                self._share(done.group.model, done.place).opened = False
+            refused = [c for c in done.group.cells if c.fingerprint in outcome.refused]
+            self._unopen(done, refused)
             kept = outcome.lost | outcome.untried | outcome.refused
             for cell in done.group.cells:
                 if cell.fingerprint not in kept:
                     self._owed.get(done.group.model, {}).pop(cell.fingerprint, None)
 
+    def _unopen(self, opening: Assignment, cells: Iterable[Cell]) -> None:
+        """These cells of an opening will not be measured: what they stand for opens anew."""
+        if opened := self._share(opening.group.model, opening.place).opened:
+            opened -= points(cells)
+
     def _share(self, model: str, place: Place) -> _Share:
         return self._shares.setdefault((model, place), _Share())
 
     def _reference(
-        self, model: str, place: Place, points: set[Point], owed: Mapping[str, Cell] | None = None
+        self, model: str, place: Place, at: set[Point], owed: Mapping[str, Cell] | None = None
     ) -> Assignment | None:
         """The baseline's cells at some data sets and concurrencies, and those that are owed."""
         baseline = self._baselines[model]
-        at_points = {c.fingerprint for c in baseline.cells if _point(c) in points}
+        at_points = {c.fingerprint for c in baseline.cells if points([c]) <= at}
         group = narrowed(baseline, frozenset(at_points.union(owed or {})))
         role = "opening" if owed is not None else "closing"
         return Assignment(group=group, role=role, place=place) if group is not None else None
 
 
-def _point(cell: Cell) -> Point:
-    return cell.at.dataset, cell.at.concurrency
+def points(cells: Iterable[Cell]) -> set[Point]:
+    """The data sets and concurrencies at which some cells are measured."""
+    return {(cell.at.dataset, cell.at.concurrency) for cell in cells}

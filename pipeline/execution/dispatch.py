@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from pipeline.execution.assignment import Assignment as Assignment
 from pipeline.execution.assignment import Outcome, Place, due_again, narrowed
-from pipeline.execution.brackets import Brackets, Point
+from pipeline.execution.brackets import Brackets, Point, points
 from pipeline.methods import BASELINE
 from pipeline.plan import EngineGroup
 from pipeline.spec import Resources
@@ -188,7 +188,7 @@ class Dispatch:
         """The model's opening here if it is due, else its first group."""
         waiting = next(w for w in fitting if w.group.model == model)
         method = not self._brackets.is_baseline(waiting.group)
-        if method and (due := self._brackets.opening(model, place, self._wanted(model))):
+        if method and (due := self._brackets.opening(waiting.group, place, self._wanted(model))):
             return due
         self._waiting.remove(waiting)
         return _assigned(waiting, place)
@@ -219,8 +219,8 @@ class Dispatch:
         return able >= waiting.group.resources.nodes
 
     def _wanted(self, model: str) -> set[Point]:
-        cells = (c.at for w in self._waiting if w.group.model == model for c in w.group.cells)
-        return {(at.dataset, at.concurrency) for at in cells if at.kind != BASELINE}
+        groups = (w.group for w in self._waiting if w.group.model == model)
+        return points(c for group in groups for c in group.cells if c.at.kind != BASELINE)
 
 
 def _assigned(waiting: _Waiting, place: Place) -> Assignment:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.execution.assignment import Outcome
+from pipeline.execution.brackets import Point, points
 from pipeline.execution.dispatch import Assignment, Dispatch
-from pipeline.plan import Cell
 from tests.execution.test_dispatch import dispatch, fingerprints, grid
 
 Share = tuple[str, tuple[str, ...]]
-Point = tuple[str, int]
-
-
-def points(cells: Iterable[Cell]) -> set[Point]:
-    return {(cell.at.dataset, cell.at.concurrency) for cell in cells}
 
 
 @dataclass
@@ -29,14 +24,15 @@ class Night:
     data: st.DataObject
     made: Dispatch
     nodes: set[str]
+    bracketed: bool
     away: set[str] = field(default_factory=set)
     running: list[Assignment] = field(default_factory=list)
     # How often each cell came to its end, was opened with, and was tried.
     settled: Counter[str] = field(default_factory=Counter)
     opened: Counter[str] = field(default_factory=Counter)
     tried: Counter[str] = field(default_factory=Counter)
-    # What is due of each share: points that its opening lost, and those no closing followed.
-    unopened: defaultdict[Share, set[Point]] = field(default_factory=lambda: defaultdict(set))
+    # Of each share: the points that an opening came to its end at, and those no closing followed.
+    opened_at: defaultdict[Share, set[Point]] = field(default_factory=lambda: defaultdict(set))
     unclosed: defaultdict[Share, set[Point]] = field(default_factory=lambda: defaultdict(set))
     shares: set[Share] = field(default_factory=set)
 
@@ -47,9 +43,9 @@ class Night:
             assert busy.isdisjoint(chosen.place), "two engines on one node"
             assert len(chosen.place) == chosen.group.resources.nodes
             self.running.append(chosen)
-            if chosen.role == "cells" and chosen.group.method != "none":
-                due = self.unopened[chosen.group.model, chosen.place]
-                assert not due & points(chosen.group.cells), "measured before its opening"
+            if self.bracketed and chosen.role == "cells" and chosen.group.method != "none":
+                opened = self.opened_at[chosen.group.model, chosen.place]
+                assert points(chosen.group.cells) <= opened, "measured before its opening"
 
     def end(self, done: Assignment, *, gone: bool = False) -> None:
         outcome = self.data.draw(st.sampled_from(list(self.outcomes(done, gone=gone))))
@@ -67,9 +63,7 @@ class Night:
         elif done.role == "opening":
             self.shares.add(share)
             self.opened.update(cell.fingerprint for cell in over)
-            self.unopened[share] -= points(done.group.cells)
-            lost = again - outcome.refused
-            self.unopened[share] |= points(c for c in done.group.cells if c.fingerprint in lost)
+            self.opened_at[share] |= points(over)
         else:
             self.unclosed[share] -= points(over)
 
@@ -134,9 +128,8 @@ def test_whatever_happens_every_cell_is_settled_once_and_no_node_runs_two_engine
     data: st.DataObject, models: dict[str, int], methods: int, bracketed: bool, nodes: int
 ) -> None:
     groups = grid(models, methods)
-    night = Night(
-        data, dispatch(groups, bracketed=bracketed, nodes=nodes), {f"n{i}" for i in range(nodes)}
-    )
+    names = {f"n{i}" for i in range(nodes)}
+    night = Night(data, dispatch(groups, bracketed=bracketed, nodes=nodes), names, bracketed)
     night.carry_out()
     assert not night.running
     openings = {c.fingerprint for g in groups if g.method == "none" for c in g.cells}

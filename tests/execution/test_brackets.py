@@ -51,6 +51,22 @@ def test_references_are_measured_only_where_a_method_is() -> None:
     assert [c.at.dataset for c in opening.group.cells] == [left.cells[0].at.dataset]
 
 
+def test_what_an_opening_did_not_cover_is_opened_before_it_is_measured_there() -> None:
+    baseline, method = grid({"a": 1}, 1)
+    early, late = (
+        method.model_copy(update={"cells": cells}) for cells in (method.cells[:1], method.cells)
+    )
+    made = Dispatch([early], {"a": baseline}, bracketed=True)
+    made.joined("n0", 1)
+    for _ in range(2):
+        made.ended(done := begun(made), all_measured(done))
+    made.add([late])
+    opening = begun(made)
+    assert (opening.role, opening.group.cells) == ("opening", baseline.cells[1:])
+    made.ended(opening, all_measured(opening))
+    assert [role for _, _, role in order(made)] == ["cells", "closing"]
+
+
 def test_a_model_is_opened_elsewhere_where_a_node_refuses_to_open_it() -> None:
     made = dispatch(grid({"a": 1}, 1), bracketed=True, nodes=2)
     first = begun(made)
