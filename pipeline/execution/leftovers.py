@@ -1,11 +1,10 @@
 """Processes and shared memory that a killed run left on a machine: found, named, and ended.
 
 Whatever a sweep starts carries a mark in its environment with the process it belongs to: an engine
-its worker, Ray's processes the driver. A marked process whose owner is gone serves nobody, and
-nothing without a mark is ever touched, nor what a container marked: ids mean something only in the
-namespace that gave them. `python -m pipeline.execution.leftovers` is the guard that a driver keeps
-beside it: when the driver is gone without a word, killed or ended by Ray, the guard ends what it
-left.
+its worker, Ray's processes the driver. A marked process whose owner is gone serves nobody, nor does
+what it started: some of Ray's processes write their title over their environment, mark and all.
+Nothing else is ever touched, nor what a container marked: ids mean something only in the
+namespace that gave them.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -29,7 +26,7 @@ MARK = "SPEC_DECODE_PIPELINE_ENGINE"
 SWEEP_MARK = "SPEC_DECODE_PIPELINE_SWEEP"
 # How a worker's temporary folder begins; its mark follows.
 _FOLDER = "spec-decode-"
-_POLITE_S, _END_S, _GRACE_S = 2.0, 5.0, 2.0
+_POLITE_S, _END_S = 2.0, 5.0
 _SHARED = Path("/dev/shm")
 
 
@@ -38,14 +35,29 @@ def mark_of(pid: int) -> str:
     return f"{pid}.{_started(pid)}.{_namespace()}"
 
 
+def of_mark(mark: str) -> psutil.Process | None:
+    """The process that a mark names, where it still runs."""
+    with contextlib.suppress(psutil.Error, ValueError):  # half a mark names none
+        process = psutil.Process(int(mark.partition(".")[0]))
+        return process if mark_of(process.pid) == mark and runs(process) else None
+    return None
+
+
+def runs(process: psutil.Process) -> bool:
+    """Whether a process has not ended; one that waits only for its parent has."""
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def orphans() -> list[psutil.Process]:
-    """Marked processes whose owner is gone."""
-    return [process for process, env in _marked() if _serves_nobody(process, env)]
+    """Marked processes whose owner is gone, and what they started."""
+    return _with_descendants(p for p, env in _marked() if _serves_nobody(p, env))
 
 
 def marked_by(owner: str) -> list[psutil.Process]:
     """What a driver started, itself and this process excepted."""
-    return [p for p, env in _marked() if env.get(SWEEP_MARK) == owner and p.pid != os.getpid()]
+    return _with_descendants(p for p, env in _marked() if env.get(SWEEP_MARK) == owner)
 
 
 def end(processes: Iterable[psutil.Process]) -> tuple[str, ...]:
@@ -79,7 +91,7 @@ def group(number: int) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, ProcessLookupError):
-            if os.getpgid(process.pid) == number and process.status() != psutil.STATUS_ZOMBIE:
+            if os.getpgid(process.pid) == number and runs(process):
                 found.append(process)
     return found
 
@@ -99,25 +111,6 @@ def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{mark_of(os.getpid())}-")
 
 
-@contextlib.contextmanager
-def guarded() -> Iterator[str]:
-    """Mark what this process starts, and have it ended when this process goes without a word."""
-    owner = mark_of(os.getpid())
-    command = [sys.executable, "-m", "pipeline.execution.leftovers", owner]
-    guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    assert guard.stdin is not None
-    os.environ[SWEEP_MARK] = owner
-    try:
-        yield owner
-    finally:
-        os.environ.pop(SWEEP_MARK, None)
-        end(marked_by(owner))
-        with contextlib.suppress(OSError):
-            guard.stdin.write(b"ended")
-            guard.stdin.close()
-        guard.wait()
-
-
 def die_with_parent() -> None:
     """End this process when its parent is gone: a worker does not outlive its raylet."""
     parent = os.getppid()
@@ -134,8 +127,18 @@ def _marked() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             env = process.environ()
-            if (MARK in env or SWEEP_MARK in env) and (process.status() != psutil.STATUS_ZOMBIE):
+            if (MARK in env or SWEEP_MARK in env) and runs(process):
                 yield process, env
+
+
+def _with_descendants(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
+    found: dict[psutil.Process, None] = {}
+    for process in roots:
+        found[process] = None
+        with contextlib.suppress(psutil.Error):
+            found |= dict.fromkeys(process.children(recursive=True))
+    found.pop(psutil.Process(), None)
+    return [p for p in found if runs(p)]
 
 
 def _serves_nobody(process: psutil.Process, env: dict[str, str]) -> bool:
@@ -189,15 +192,3 @@ def _segments(process: psutil.Process) -> set[Path]:
         return set()
     paths = (line.partition(f"{_SHARED}/")[2] for line in lines)
     return {_SHARED / name for name in paths if name and not name.endswith("(deleted)")}
-
-
-def _guard(owner: str) -> None:
-    if sys.stdin.buffer.read() == b"ended":
-        return
-    time.sleep(_GRACE_S)
-    while left := marked_by(owner):
-        end(left)
-
-
-if __name__ == "__main__":
-    _guard(sys.argv[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,6 +45,7 @@ import pipeline
 from pipeline.errors import InfrastructureError
 from pipeline.execution import leftovers
 from pipeline.execution.events import Event, GroupJob, LeftoversEnded
+from pipeline.execution.guard import Guard, guarded
 from pipeline.execution.nodes import call_this_node, names, safe
 from pipeline.execution.reach import ClusterError as ClusterError
 from pipeline.execution.reach import reach
@@ -78,8 +79,8 @@ class _ClusterLostError(Exception):
 class Cluster:
     """A connection to a cluster; one that was started here can be started again."""
 
-    def __init__(self, target: RayTarget, platform: PlatformSpec) -> None:
-        self._target, self._platform = target, platform
+    def __init__(self, target: RayTarget, platform: PlatformSpec, guard: Guard | None) -> None:
+        self._target, self._platform, self._guard = target, platform, guard
         self._processes: list[psutil.Process] = []
         self._spread: dict[Any, Any] = {}
         self._names: dict[str, str] = {}
@@ -116,13 +117,15 @@ class Cluster:
                 if last or "timed out during startup" not in str(error):
                     raise ClusterError(self._target.address, error) from error
                 self._end()
+        if self._guard is not None:
+            self._guard.note()
         # A cluster that is only joined may well have nodes below this process, and may lose them.
         below = psutil.Process().children(recursive=True) if self.local else []
         self._processes = [p for p in below if p.name() in ("raylet", "gcs_server")]
 
     def nodes(self) -> dict[str, Node]:
         """The nodes that are alive, by name; none where Ray's own processes here have ended."""
-        if any(not _runs(p) for p in self._processes):
+        if any(not leftovers.runs(p) for p in self._processes):
             return {}
         alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
         self._names = names({id_: _own_name(node) for id_, node in alive.items()}, self._names)
@@ -233,7 +236,8 @@ class Cluster:
 
     def _end(self) -> None:
         ray.shutdown()
-        leftovers.end(leftovers.marked_by(leftovers.mark_of(os.getpid())))
+        if self._guard is not None:
+            self._guard.end()
 
 
 @contextmanager
@@ -243,9 +247,9 @@ def cluster(target: RayTarget, platform: PlatformSpec) -> Iterator[Cluster]:
     Raises:
         ClusterError: Ray cannot be reached or started.
     """
-    with leftovers.guarded() if target.address is None else nullcontext():
+    with guarded() if target.address is None else nullcontext() as guard:
         try:
-            yield Cluster(target, platform)
+            yield Cluster(target, platform, guard)
         finally:
             ray.shutdown()
 
@@ -268,12 +272,6 @@ def lost(error: RayError, *, local: bool) -> Lost:
         case _:
             kind = "WORKER_LOST"
     return Lost(kind, said[:300])
-
-
-def _runs(process: psutil.Process) -> bool:
-    with suppress(psutil.Error):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 def _own_name(node: dict[str, Any]) -> str:

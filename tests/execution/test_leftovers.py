@@ -66,6 +66,23 @@ def test_an_engine_whose_worker_is_gone_is_found_and_one_whose_worker_lives_is_n
     assert found(left, at_work, anybodys) == [True, False, False]
 
 
+@pytest.mark.parametrize("mark", [MARK, SWEEP_MARK])
+def test_what_a_leftover_started_is_one_too_whatever_became_of_its_own_mark(
+    start: Start, mark: str
+) -> None:
+    """As Ray's agents, which write their title over their environment."""
+    owner = f"{gone()}.123.{namespace()}"
+    left = start("sh", "-c", "env -i sleep 60 & echo $!; wait", **{mark: owner})
+    assert left.stdout is not None
+    bare = psutil.Process(int(left.stdout.readline()))
+    time.sleep(0.2)
+    assert mark not in bare.environ()
+    assert bare in orphans()
+    assert (bare in leftovers.marked_by(owner)) == (mark == SWEEP_MARK)
+    end(orphans())
+    assert not bare.is_running()
+
+
 def test_marks_of_before_that_are_a_bare_number_are_still_read(start: Start) -> None:
     left, at_work = start(**{MARK: gone()}), start(**{MARK: str(os.getpid())})
     assert found(left, at_work) == [True, False]
@@ -163,28 +180,6 @@ def test_the_shared_memory_of_an_engines_group_goes_when_its_worker_does(start: 
     engine.communicate(timeout=60)  # closes its standard input, as the end of its worker does
     assert engine.returncode == -signal.SIGKILL
     assert not (Path("/dev/shm") / name).exists()
-
-
-GUARDED = (
-    "import subprocess, sys, time; from pipeline.execution.leftovers import guarded\n"
-    "with guarded():\n"
-    "    print(subprocess.Popen(['sleep', '60'], start_new_session=True).pid, flush=True)\n"
-    "    time.sleep(float(sys.argv[1]))"
-)
-
-
-@pytest.mark.parametrize("killed", [True, False])
-def test_what_a_driver_started_goes_with_it_killed_or_not(start: Start, killed: bool) -> None:
-    driver = start(sys.executable, "-c", GUARDED, "60" if killed else "0")
-    assert driver.stdout is not None
-    child = psutil.Process(int(driver.stdout.readline()))
-    owner = mark_of(driver.pid) if killed else ""
-    if killed:
-        driver.kill()
-    driver.wait(15)
-    _, alive = psutil.wait_procs([child], timeout=15)
-    assert not alive
-    assert not killed or leftovers.marked_by(owner) == []
 
 
 def test_a_process_told_to_does_not_outlive_its_parent(start: Start) -> None:

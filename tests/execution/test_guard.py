@@ -1,0 +1,100 @@
+"""Real drivers and their guards: what a driver started does not outlive it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from pipeline.execution.guard import guarded
+from pipeline.execution.leftovers import end, mark_of, marked_by, of_mark
+
+# The child starts one that has neither mark nor, once the child is gone, a parent that has.
+CHILD = ["sh", "-c", "env -i sleep 60 & echo $!; wait"]
+GUARDED = (
+    "import subprocess, sys, time; from pipeline.execution.guard import guarded\n"
+    "with guarded() as guard:\n"
+    f"    child = subprocess.Popen({CHILD}, start_new_session=True, stdout=subprocess.PIPE)\n"
+    "    bare = int(child.stdout.readline())\n"
+    "    guard.note()\n"
+    "    print(child.pid, bare, flush=True)\n"
+    "    time.sleep(float(sys.argv[1]))"
+)
+
+
+@pytest.fixture
+def driver(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", GUARDED, str(request.param)], stdout=subprocess.PIPE
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def started_by(driver: subprocess.Popen[bytes]) -> tuple[psutil.Process, psutil.Process]:
+    assert driver.stdout is not None
+    child, bare = map(int, driver.stdout.readline().split())
+    return psutil.Process(child), psutil.Process(bare)
+
+
+@pytest.mark.parametrize("driver", [0.0, 60.0], indirect=True, ids=["ended", "killed"])
+def test_what_a_driver_started_goes_with_it(
+    driver: subprocess.Popen[bytes], request: pytest.FixtureRequest
+) -> None:
+    child, bare = started_by(driver)
+    owner = mark_of(driver.pid)
+    if "killed" in request.node.name:
+        driver.kill()
+    driver.wait(15)
+    _, alive = psutil.wait_procs([child, bare], timeout=15)
+    assert not alive
+    assert marked_by(owner) == []
+
+
+@pytest.mark.parametrize("driver", [60.0], indirect=True)
+def test_what_lost_its_mark_and_its_parent_before_the_driver_was_killed_goes_too(
+    driver: subprocess.Popen[bytes],
+) -> None:
+    child, bare = started_by(driver)
+    child.kill()
+    driver.kill()
+    _, alive = psutil.wait_procs([bare], timeout=15)
+    assert not alive
+
+
+def test_a_driver_ends_what_lost_its_mark_and_its_parent_before_it_starts_anew() -> None:
+    with guarded() as guard, subprocess.Popen(CHILD, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        bare = psutil.Process(int(child.stdout.readline()))
+        guard.note()
+        child.kill()
+        child.wait()
+        assert bare.is_running()
+        guard.end()
+        assert not bare.is_running()
+
+
+def test_a_guard_that_was_killed_does_not_keep_its_driver_from_ending_what_it_started() -> None:
+    with guarded() as guard:
+        child = subprocess.Popen(["sleep", "60"])
+        started = psutil.Process(child.pid)
+        end(p for p in psutil.Process().children() if "pipeline.execution.guard" in p.cmdline())
+        guard.note()
+    assert not started.is_running()
+    child.wait()
+
+
+def test_a_mark_names_a_process_only_while_it_runs() -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    mark = mark_of(process.pid)
+    assert of_mark(mark) == psutil.Process(process.pid)
+    pid, began, namespace = mark.split(".")
+    assert of_mark(f"{pid}.{int(began) - 1}.{namespace}") is None
+    process.kill()
+    process.wait()
+    assert of_mark(mark) is None
+    assert of_mark("no mark") is None
