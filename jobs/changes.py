@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import log
+from statistics import fmean
 
 import numpy as np
 import ruptures
@@ -48,13 +49,14 @@ def steps(levels: Sequence[Level], spread: Spread) -> tuple[Step, ...]:
     """The steps in a cell's nights, oldest first.
 
     Args:
-        spread: the variance of a night without a step; where the nights' own neighbours differ by
-            less, theirs is taken.
+        spread: how nights differ without a step; where the nights' own neighbours differ by less,
+            theirs is taken.
     """
     values = np.log(nightly(levels))
     if len(values) < 3:
         return ()
-    noise = min(spread.total, _neighbour_variance(values)) or spread.total
+    expected = fmean(map(spread.of, levels))
+    noise = min(expected, _neighbour_variance(values)) or expected
     found = ruptures.Pelt(model="l2", min_size=1, jump=1).fit(values.reshape(-1, 1))
     ends = found.predict(pen=_PRICE * noise * log(len(values)))
     starts = [0, *ends[:-1]]

@@ -52,7 +52,8 @@ def missing(history: History, night: Night, rule: NightRule) -> Iterator[Finding
 def lossless(history: History, night: Night) -> Iterator[Finding]:
     """Methods whose answers the target itself would not have given."""
     for cell in night.cells:
-        if cell.lossless == "not lossless":
+        tonight = night.measurements(cell.fingerprint)
+        if any(one.lossless == "not lossless" for one in tonight):
             before = (c for n in history.nights for c in n.cells if c.label == cell.label)
             was = any(one.lossless == "lossless" for one in before)
             yield Finding(

@@ -150,7 +150,8 @@ class History:
 def level(night: Night, fingerprint: str, of: Sampler) -> Level | None:
     """A cell in one night; None where that night has nothing of what is asked for."""
     samples = tuple(found for cell in night.measurements(fingerprint) if (found := of(cell)))
-    return Level(night.id, night.at, samples, good=True) if samples else None
+    again = sum(1 for cell in night.again if cell.fingerprint == fingerprint and of(cell))
+    return Level(night.id, night.at, samples, good=True, again=again) if samples else None
 
 
 def eligible(cell: Measured, rule: NightRule) -> bool:

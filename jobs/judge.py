@@ -24,7 +24,7 @@ _TREND_NIGHTS = 60
 def to_measure_again(history: History, night: Night, rule: NightRule) -> tuple[str, ...]:
     """Fingerprints of the cells that look moved, or are not OK though they were."""
     judge = _Judge(history.before(night), night, rule)
-    return tuple(cell.fingerprint for cell in night.cells if judge.doubts(cell))
+    return tuple(cell.fingerprint for cell in night.last if judge.doubts(cell))
 
 
 def judge(history: History, night: Night, rule: NightRule) -> NightVerdict:

@@ -10,10 +10,13 @@ Two things make a night's mean uncertain, and the wider interval of the two is u
 The two are told apart as in a two-way analysis of variance, nights by prompts: what is left over
 once every night's and every prompt's mean is taken off is scatter, and by what the nights' means
 differ more than scatter makes them is shift. Measuring again in the same night averages away
-scatter and not shift. A few nights estimate a shift badly, so it is moderated: a cell's own is
-averaged with that of all the suite's cells, and theirs with what the suite assumes, each weighed by
-its degrees of freedom (Smyth 2004, as for thousands of genes on few arrays); and it is never taken
-to be less than the suite's.
+scatter, and of the shift what each start of an engine has of its own; since nobody knows how much
+of it that is, the shift is taken to be no less than it was in nights with their usual starts.
+
+A few nights estimate a shift badly, so it is moderated: a cell's own is averaged with that of all
+the suite's cells, and theirs with what the suite assumes, each weighed by its degrees of freedom
+(Smyth 2004, as for thousands of genes on few arrays); and it is never taken to be less than the
+suite's.
 """
 
 from __future__ import annotations
@@ -40,12 +43,19 @@ _MIN_PROMPTS = Rule().min_prompts
 
 
 class Level(NamedTuple):
-    """One cell in one night: a sample per measurement, and whether the night may be a baseline."""
+    """One cell in one night.
+
+    Attributes:
+        samples: one per measurement, each by an engine started anew.
+        good: whether the night may be a baseline.
+        again: how many of the samples, the last ones, were taken because the others looked moved.
+    """
 
     night: str
     at: str
     samples: tuple[Sample, ...]
     good: bool
+    again: int = 0
 
 
 class Spread(NamedTuple):
@@ -61,10 +71,9 @@ class Spread(NamedTuple):
     scatter: float
     df: float
 
-    @property
-    def total(self) -> float:
-        """Variance of the mean of a night that was measured once."""
-        return self.shift + self.scatter
+    def of(self, level: Level) -> float:
+        """Variance of a night's mean, by how often it was measured."""
+        return self.shift + self.scatter / len(level.samples)
 
 
 class Deviation(Record):
@@ -99,7 +108,9 @@ def own_spread(levels: Sequence[Level]) -> Spread:
     rest = values - means[:, None] - values.mean(axis=0) + values.mean()
     freedom = max(1, (len(levels) - 1) * (len(prompts) - 1))
     scatter = float((rest**2).sum()) / freedom / len(prompts)
-    return Spread(float(means.var(ddof=1)) - scatter, scatter, len(levels) - 1)
+    # That of a night's mean, over what the night took its mean of.
+    once = scatter / fmean(1 / len(level.samples) for level in levels)
+    return Spread(float(means.var(ddof=1)) - scatter, once, len(levels) - 1)
 
 
 def suite_spread(cells: Iterable[Spread], assumed: float, weight: int) -> Spread:
@@ -128,8 +139,8 @@ def deviation(
     if not moved:
         return None
     middle = fmean(moved)
-    uncertain = sum(_night_variance(level, spread) for level in window) / len(window) ** 2
-    uncertain += spread.total / len(baseline) if baseline else 0.0
+    uncertain = sum(map(spread.of, window)) / len(window) ** 2
+    uncertain += sum(map(spread.of, baseline)) / len(baseline) ** 2 if baseline else 0.0
     reach = float(student.ppf(0.5 + confidence / 2, spread.df)) * sqrt(uncertain)
     if abs(middle) > reach:  # else the bootstrap, which can only widen it, decides nothing
         reach = max(reach, _within(moved, confidence))
@@ -204,11 +215,6 @@ def _by_prompt(levels: Sequence[Level], prompts: Sequence[str]) -> NDArray[np.fl
     sums = np.add.reduceat(np.array(rows, dtype=np.float64), first, axis=0)
     found: NDArray[np.float64] = sums / counts[:, None]
     return found
-
-
-def _night_variance(level: Level, spread: Spread) -> float:
-    """Variance of a night's mean, by how often it was measured."""
-    return spread.shift + spread.scatter / len(level.samples)
 
 
 def _within(moved: Sequence[float], confidence: float) -> float:

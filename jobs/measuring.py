@@ -15,7 +15,7 @@ from jobs.reading import Planned, measured
 from jobs.suite import NIGHTS, Suite
 from pipeline import console
 from pipeline.config import read_command_line
-from pipeline.errors import InputError
+from pipeline.errors import InputError, PipelineError
 from pipeline.estimate import Estimate, estimate
 from pipeline.execution.host import detect_platform
 from pipeline.outputs import Outputs, RecordError
@@ -115,12 +115,14 @@ class Measuring:
         run(self.config, self._command, skip=self._taken_in)
         assert self._planned is not None, "the sweep asks what to skip"
         _, plan, prompts = self._planned
-        left_out = self._too_much(plan, prompts, self._budget_s)
+        left_out = self._too_much(plan, prompts, self._budget_s, self._suite.starts)
         expected = self._estimate(plan.without(_fingerprints(plan, left_out)), prompts)
+        starts = self._suite.starts
+        each = f", {starts} starts of each engine" if starts > 1 else ""
         return (
-            f"night {self.id}: about {duration(expected.total_s)} of {duration(self._budget_s)}"
-            f" ({expected.basis}); {_RESERVE:.0%} of {self._suite.budget_hours:g} h are kept for"
-            " what is measured again",
+            f"night {self.id}: about {duration(starts * expected.total_s)} of"
+            f" {duration(self._budget_s)}{each} ({expected.basis}); {_RESERVE:.0%}"
+            f" of {self._suite.budget_hours:g} h are kept for what is measured again",
             *(f"left out: {one.label}: {one.reason}" for one in left_out),
         )
 
@@ -134,23 +136,49 @@ class Measuring:
         assert self._planned is not None, "the sweep asks what to skip"
         return measured(self.outputs, self._planned)
 
+    def more(self) -> tuple[Measured, ...]:
+        """Measure the suite by the further starts that it asks for, as far as that can be done.
+
+        A night whose first round is measured is judged, so what stands in their way is only told.
+        """
+        assert self._planned is not None, "there is a first round"
+        out = _fingerprints(self._planned.plan, self.left_out)
+        wanted = [c.fingerprint for c in self._planned.plan.cells if c.fingerprint not in out]
+        found: list[Measured] = []
+        for number in range(2, self._suite.starts + 1):
+            which = f"start {number} of {self._suite.starts} of each engine"
+            try:
+                measured_now = self._round(f"start-{number}", wanted, self._budget_s)
+            except PipelineError as error:
+                console.warn(f"{which}: {error}")
+                break
+            if len(measured_now) < len(wanted):
+                console.warn(f"{which}: {len(wanted) - len(measured_now)} cells had no time")
+            found += measured_now
+        return tuple(found)
+
     def again(self, fingerprints: Collection[str]) -> tuple[Measured, ...]:
         """Measure some cells once more, by engines started anew, as many as there is time for.
 
         Raises:
             PipelineError: the sweep could not be run.
         """
+        self._rounds += 1
+        whole = self._suite.budget_hours * 3600
+        return self._round(f"again-{self._rounds}", fingerprints, whole)
+
+    def _round(
+        self, name: str, fingerprints: Collection[str], budget_s: float
+    ) -> tuple[Measured, ...]:
         assert self._planned is not None, "there is a first round"
         plan, prompts = self._planned.plan, self._planned.prompts
         others = frozenset(c.fingerprint for c in plan.cells) - frozenset(fingerprints)
         wanted = plan.without(others)
-        left = self._suite.budget_hours * 3600 - (time.monotonic() - self._began)
-        late = self._too_much(wanted, prompts, left)
+        late = self._too_much(wanted, prompts, budget_s - (time.monotonic() - self._began))
         if len(late) == len(wanted.cells):
             return ()
         skipped = others | _fingerprints(wanted, late)
-        self._rounds += 1
-        config = self._config(self.folder / f"again-{self._rounds}")
+        config = self._config(self.folder / name)
         run(config, self._command, skip=lambda plan, prompts: skipped)
         return measured(_outputs(config), self._planned._replace(plan=plan.without(skipped)))
 
@@ -167,7 +195,7 @@ class Measuring:
 
     @property
     def _budget_s(self) -> float:
-        """What the first round may take."""
+        """What may be taken before anything is measured again."""
         return self._suite.budget_hours * 3600 * (1 - _RESERVE)
 
     def _taken_in(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
@@ -179,18 +207,20 @@ class Measuring:
 
     def _beyond_the_budget(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
         self._taken_in(plan, prompts)
-        self.left_out = self._too_much(plan, prompts, self._budget_s)
+        starts = self._suite.starts
+        self.left_out = self._too_much(plan, prompts, self._budget_s, starts)
         if self.left_out and len(self.left_out) == len(plan.cells):
             each = [self._seconds(only(plan, {c.fingerprint}), prompts) for c in plan.cells]
-            raise NoRoomError(self._suite, min(each), self._seconds(plan, prompts))
+            whole = self._seconds(plan, prompts)
+            raise NoRoomError(self._suite, starts * min(each), starts * whole)
         return _fingerprints(plan, self.left_out)
 
     def _too_much(
-        self, plan: Plan, prompts: Mapping[str, PromptSet], budget_s: float
+        self, plan: Plan, prompts: Mapping[str, PromptSet], budget_s: float, starts: int = 1
     ) -> tuple[LeftOut, ...]:
-        """The cells of a plan that there is no time for."""
+        """The cells of a plan that there is no time for, measured by so many starts."""
         return leave_out(
-            plan, lambda part: self._seconds(part, prompts), budget_s, self._suite.priority
+            plan, lambda part: starts * self._seconds(part, prompts), budget_s, self._suite.priority
         )
 
     def _seconds(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> float:

@@ -57,7 +57,7 @@ def called(watched: Watched, rule: NightRule) -> Move | None:
 
 def unconfirmed(watched: Watched, rule: NightRule) -> Move | None:
     """A move at the calling level of a cell that nobody measured again."""
-    if len(watched.tonight.samples) > 1:
+    if watched.tonight.again:
         return None
     return _stepped(watched, rule, rule.confidence) or _drifted(watched, rule)
 
@@ -125,10 +125,9 @@ def enough(watched: Watched, chosen: Sequence[Level], rule: NightRule) -> bool:
 
 def _again(watched: Watched, baseline: Sequence[Level]) -> float | None:
     tonight = watched.tonight
-    if len(tonight.samples) < 2:
+    if not tonight.again:
         return None
-    again = tonight._replace(samples=tonight.samples[1:])
-    return ratio([again], baseline)
+    return ratio([tonight._replace(samples=tonight.samples[-tonight.again :])], baseline)
 
 
 def _agrees(move: Move, effect: float) -> bool:

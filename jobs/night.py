@@ -76,6 +76,7 @@ class Night(Record):
         node_class: what kind of machine it ran on; nights of different classes are not compared.
         environment: versions by name: vLLM, driver, kernel and so on.
         cells: what was measured, in order.
+        more: the same cells by further starts of their engines, as the suite has it every night.
         again: the cells that looked changed, measured again, possibly more than once.
         recommended: by place (`smollm2-135m/chat/c1`) the setting to use there.
         called: labels of the cells that the night's verdict says have changed; they are no
@@ -93,6 +94,7 @@ class Night(Record):
     node_class: str
     environment: dict[str, str] = Field(default_factory=dict)
     cells: tuple[Measured, ...]
+    more: tuple[Measured, ...] = ()
     again: tuple[Measured, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     recommended: dict[str, str] = Field(default_factory=dict)
@@ -113,7 +115,8 @@ class Night(Record):
 
     def measurements(self, fingerprint: str) -> tuple[Measured, ...]:
         """Every measurement of one cell, the first one first."""
-        return tuple(m for m in (*self.cells, *self.again) if m.fingerprint == fingerprint)
+        every = (*self.cells, *self.more, *self.again)
+        return tuple(m for m in every if m.fingerprint == fingerprint)
 
 
 def place(at: Coordinates) -> str:

@@ -174,7 +174,7 @@ def _run(suite: Suite, measuring: Measuring, places: Sequence[str]) -> int:
 
 
 def _measured(suite: Suite, measuring: Measuring) -> Night:
-    cells = measuring.first()
+    cells, more = measuring.first(), measuring.more()
     start = measuring.start
     return Night(
         id=measuring.id,
@@ -183,6 +183,7 @@ def _measured(suite: Suite, measuring: Measuring) -> Night:
         node_class=node_class(start, measuring.config.platform.name),
         environment=environment(start),
         cells=cells,
+        more=more,
         left_out=measuring.left_out,
     )
 

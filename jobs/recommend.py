@@ -54,7 +54,7 @@ class _Choice:
         spread: Spread,
         rule: NightRule,
     ) -> None:
-        self._nights = (*history.nights, night)
+        self._night, self._nights = night, (*history.nights, night)
         self._spread, self._rule = spread, rule
         self._usable = {setting(c.at): c for c in cells if _usable(c, rule)}
         # What failed, was left out for the budget or has no pair, says nothing against itself.
@@ -85,7 +85,8 @@ class _Choice:
         return best, f"{best} instead of {standing}, which {why}"
 
     def _speedup(self, name: str) -> float:
-        return fmean(_values(self._usable[name]).values())
+        tonight = level(self._night, self._usable[name].fingerprint, _values)
+        return fmean(_mean(tonight.samples).values()) if tonight is not None else 0.0
 
     def _lead(self, name: str, other: str) -> Deviation | None:
         """How much faster one setting is than another, if it is: tonight, or over some nights."""
@@ -117,7 +118,8 @@ def _difference(night: Night, one: Measured, two: Measured) -> Level | None:
     first, second = _mean(ours.samples), _mean(theirs.samples)
     common = first.keys() & second.keys()
     values = {prompt: first[prompt] - second[prompt] for prompt in common}
-    return ours._replace(samples=(values,)) if values else None
+    often = min(len(ours.samples), len(theirs.samples))
+    return ours._replace(samples=(values,) * often) if values else None
 
 
 def _mean(samples: Sequence[Sample]) -> Sample:

@@ -171,6 +171,8 @@ class Suite(Record):
         budget_hours: what the estimate of a night must fit into.
         priority: patterns of cell labels (`*/mtp-*/chat/*`), the dearest first; what matches none
             goes before nothing and is the first left out.
+        starts: how often a night starts each engine to measure its cells. A start shifts all that
+            it measures, by how it lies in memory, which no number of repeats takes away.
         measure_again: how often a cell that looks changed is measured again the same night.
         quiet: how often a night without news is told in one line.
     """
@@ -179,6 +181,7 @@ class Suite(Record):
     command: tuple[str, ...] = Field(min_length=1)
     budget_hours: PositiveNumber
     priority: tuple[str, ...] = ()
+    starts: PositiveInt = 1
     measure_again: PositiveInt = 2
     rule: NightRule = NightRule()
     tell: tuple[Channel, ...] = Field(min_length=1)

@@ -23,6 +23,7 @@ from contextlib import suppress
 from functools import partial
 from math import exp, sqrt
 from pathlib import Path
+from statistics import fmean
 
 import psutil
 import yaml
@@ -233,9 +234,10 @@ def differences(work: Path, suite: str) -> dict[str, tuple[float, float]]:
             levels = [
                 one for night in history.nights if (one := level(night, cell.fingerprint, of))
             ]
-            spread = own_spread(levels)
             if levels:
-                total, scatter = (sqrt(max(0.0, v)) for v in (spread.total, spread.scatter))
+                spread = own_spread(levels)
+                both = fmean(map(spread.of, levels))
+                total, scatter = (sqrt(max(0.0, v)) for v in (both, both - spread.shift))
                 name = f"{cell.label} {signal}"
                 found[name] = (round(exp(total) - 1, 4), round(exp(scatter) - 1, 4))
     return found

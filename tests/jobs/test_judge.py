@@ -1,5 +1,6 @@
 """What a night's verdict says and ends with, in every situation."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -85,6 +86,51 @@ def test_what_looks_moved_is_measured_again_and_nothing_else() -> None:
     tonight = night(LONG, {"ngram": 1.12})
     assert to_measure_again(History(quiet(LONG)), tonight, RULE) == (fingerprint(NGRAM),)
     assert to_measure_again(History(quiet(LONG)), night(LONG), RULE) == ()
+
+
+def started(number: int, *values: float, again: Sequence[float] = ()) -> Night:
+    """A night that starts each engine as often as there are values of the n-gram cell."""
+    first, *further = ([*usual(number + 50 * i, {"ngram": v})] for i, v in enumerate(values))
+    new = [cell(NGRAM, value, seed=900 + i) for i, value in enumerate(again)]
+    return night(number, cells=first, more=[c for cells in further for c in cells], again=new)
+
+
+def test_a_night_of_several_starts_is_their_mean() -> None:
+    before = History([started(n, 1.2, 1.2, 1.2) for n in range(LONG)])
+    doubted = fingerprint(NGRAM)
+    assert to_measure_again(before, started(LONG, 1.15, 1.22, 1.23), RULE) == ()
+    assert to_measure_again(before, started(LONG, 1.15, 1.14, 1.16), RULE) == (doubted,)
+
+
+def test_what_further_starts_show_is_no_regression_until_it_is_measured_again() -> None:
+    before = History([started(n, 1.2, 1.2) for n in range(LONG)])
+    verdicts = (
+        judge(before, started(LONG, 1.12, 1.12, again=again), RULE)
+        for again in ((), (1.12, 1.13), (1.2, 1.21))
+    )
+    kinds = [[f.kind for f in found.findings if f.about == NGRAM.label] for found in verdicts]
+    assert kinds == [["unconfirmed"], ["worse"], []]
+
+
+def test_a_cell_whose_last_start_failed_is_measured_again() -> None:
+    dead = cell(MTP, status="FAILED")
+    tonight = night(LONG, more=[*usual(LONG)[:2], dead])
+    assert to_measure_again(History(quiet(LONG)), tonight, RULE) == (dead.fingerprint,)
+
+
+def test_answers_that_one_start_alone_got_wrong_are_told() -> None:
+    wrong = usual(LONG)[2].model_copy(update={"lossless": "not lossless"})
+    verdict = judge(History(quiet(LONG)), night(LONG, more=[*usual(LONG)[:2], wrong]), RULE)
+    assert [f.about for f in verdict.of("not lossless")] == [MTP.label]
+
+
+def test_the_setting_to_use_is_the_fastest_over_all_starts() -> None:
+    lucky = usual(0, {"ngram": 1.5, "mtp": 1.0})
+    tonight = night(0, cells=usual(0), more=[*usual(1), *lucky])
+    bare = tonight.model_copy(update={"recommended": {}})
+    assert judge(History([]), bare, RULE).recommended == {"tiny/chat/c1": "ngram K=4"}
+    steady = bare.model_copy(update={"more": (*usual(1), *usual(2))})
+    assert judge(History([]), steady, RULE).recommended == {"tiny/chat/c1": "mtp K=1"}
 
 
 def test_a_cell_that_failed_is_measured_again_where_it_was_good() -> None:
@@ -291,4 +337,4 @@ def test_slow_nights_that_nobody_has_called_yet_do_not_widen_what_they_are_judge
     )
     assert slow.spread("speedup", RULE) == usual.spread("speedup", RULE)
     earlier = slow.levels(fingerprint(NGRAM), partial(sample, signal="speedup"), RULE)
-    assert own_spread(earlier).total > 2 * own_spread(settled(earlier, None, RULE)).total
+    assert own_spread(earlier).shift > 2 * own_spread(settled(earlier, None, RULE)).shift

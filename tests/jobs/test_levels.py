@@ -44,7 +44,7 @@ def nights(*values: float, noise: float = 0.0, seed: int = 0, measured: int = 1)
 def test_prompts_that_differ_from_each_other_do_not_make_nights_differ() -> None:
     spread = own_spread(nights(1.0, 1.0, 1.0))
     assert spread.scatter == pytest.approx(0.0, abs=1e-20)
-    assert spread.total == pytest.approx(0.0, abs=1e-20)
+    assert spread.shift == pytest.approx(0.0, abs=1e-20)
 
 
 def test_what_shifts_whole_nights_is_told_from_the_scatter_of_prompts() -> None:
@@ -53,6 +53,15 @@ def test_what_shifts_whole_nights_is_told_from_the_scatter_of_prompts() -> None:
     spread = own_spread(shifted)
     assert spread.shift == pytest.approx(0.05**2, rel=0.2)
     assert spread.scatter == pytest.approx(0.1**2 / len(PROMPTS), rel=0.1)
+
+
+@pytest.mark.parametrize("measured", [1, 4])
+def test_the_scatter_is_of_one_measurement_however_often_each_night_measures(measured: int) -> None:
+    rng = np.random.default_rng(7)
+    levels = nights(*np.exp(rng.normal(0, 0.05, 400)), noise=0.1, seed=8, measured=measured)
+    spread = own_spread(levels)
+    assert spread.scatter == pytest.approx(0.1**2 / len(PROMPTS), rel=0.1)
+    assert spread.of(levels[0]) == pytest.approx(0.05**2 + spread.scatter / measured, rel=0.2)
 
 
 def test_a_ratio_is_that_of_geometric_means_over_common_prompts() -> None:
@@ -78,6 +87,16 @@ def test_measuring_again_narrows_the_interval_but_not_below_what_the_night_share
     narrowed = log(often.high) / log(once.high)
     # Of the night's two parts one is left; the baseline's share stands on both sides.
     assert narrowed == pytest.approx(((0.5 + 0.1) / (1 + 0.1)) ** 0.5, rel=0.01)
+
+
+def test_a_baseline_that_was_measured_more_often_is_surer() -> None:
+    tonight = nights(1.0)
+    wide, narrow = (
+        deviation(tonight, nights(1.0, 1.0, measured=n), SPREAD, 0.95) for n in (1, 10_000)
+    )
+    assert wide is not None
+    assert narrow is not None
+    assert log(narrow.high) / log(wide.high) == pytest.approx((0.025 / 0.03) ** 0.5, rel=0.01)
 
 
 def test_nights_that_differ_more_make_wider_intervals() -> None:
@@ -112,7 +131,7 @@ def test_the_interval_holds_the_ratio_and_turns_over_with_its_sides(
 
 
 def test_a_suite_without_nights_has_the_spread_it_assumes() -> None:
-    assert suite_spread([], 0.02, 8).total == pytest.approx(0.0004)
+    assert suite_spread([], 0.02, 8) == (pytest.approx(0.0004), 0.0, 8)
 
 
 def test_a_cell_is_never_taken_to_be_steadier_than_its_suite() -> None:

@@ -34,10 +34,13 @@ class MadeUp:
         self.config = read_command_line(["+sweep=smoke"], detect_platform)
         self.start = start_record()
         self.closed = False
-        self._cells, self._trouble = tonight.cells, again
+        self._cells, self._more, self._trouble = tonight.cells, tonight.more, again
 
     def first(self) -> tuple[Measured, ...]:
         return self._cells
+
+    def more(self) -> tuple[Measured, ...]:
+        return self._more
 
     def again(self, fingerprints: Collection[str]) -> tuple[Measured, ...]:
         if self._trouble is not None:

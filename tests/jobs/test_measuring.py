@@ -32,12 +32,13 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     return rounds
 
 
-def night_of(budget_s: float, *priority: str) -> Measuring:
+def night_of(budget_s: float, *priority: str, starts: int = 1) -> Measuring:
     suite = Suite(
         name="mine",
         command=("+sweep=smoke",),
         budget_hours=budget_s / 3600,
         priority=priority,
+        starts=starts,
         tell=(ConsoleChannel(kind="console"),),
     )
     return Measuring(suite, (), NOW)
@@ -83,6 +84,40 @@ def test_hours_that_are_named_for_all_cells_leave_none_out(measured: list[set[st
     whole = night_of(0.13 * 3600)
     whole.first()
     assert whole.left_out == ()
+
+
+def test_every_further_start_measures_what_the_first_one_did(measured: list[set[str]]) -> None:
+    night = night_of(2 * seconds(PLAN) / 0.8, starts=3)
+    night.first()
+    assert night.left_out
+    night.more()
+    assert len(measured) == 3
+    assert measured[0] == measured[1] == measured[2]
+
+
+def test_further_starts_are_left_out_where_their_time_is_gone(
+    measured: list[set[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    night = night_of(3 * seconds(PLAN) / 0.8 + 1, starts=3)
+    night.first()
+    night._began -= 3 * seconds(PLAN) - 100
+    night.more()
+    assert [len(cells) for cells in measured[1:]] == [1, 1]
+    assert "start 2 of 3 of each engine: " in capsys.readouterr().err
+
+
+def test_a_further_start_that_cannot_be_made_costs_no_night(
+    measured: list[set[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    night = night_of(10 * seconds(PLAN), starts=3)
+    night.first()
+
+    def busy(*_: object, **__: object) -> int:
+        raise nightly.NightBusyError("another sweep")
+
+    monkeypatch.setattr(measuring, "run", busy)
+    assert night.more() == ()
+    assert capsys.readouterr().err.count("start 2 of 3 of each engine: a night is running") == 1
 
 
 def test_a_priority_that_no_cell_goes_by_is_named(

@@ -172,18 +172,22 @@ def test_a_real_night_is_measured_judged_told_and_kept(
         tmp_path / "conf",
         command=[
             *("+sweep=nightly_cpu", "dataset=echo", "dataset.limit=6"),
-            *("measure.max_tokens=12", "measure.repeats=2"),
+            *("measure.max_tokens=12", "measure.repeats=2", "method=[none,mtp]"),
         ],
+        starts=2,
         tell=[{"kind": "console"}, {"kind": "file", "folder": "last"}],
     )
     assert nightly.main(arguments) == 5
     out = capsys.readouterr().out
-    assert "3 cells, none with a baseline yet" in out
+    assert "2 cells, none with a baseline yet" in out
     (first,) = everything(Keeper("nightly_cpu", None), "mine").nights
-    none, ngram, mtp = first.cells
-    assert len(none.costs) == len(ngram.reference) == len(mtp.reference) == 6
+    none, mtp = first.cells
+    assert len(none.costs) == len(mtp.reference) == 6
     assert len(none.outputs) == 6
-    assert ngram.lossless == mtp.lossless == "lossless"
+    assert mtp.lossless == "lossless"
+    assert [one.fingerprint for one in first.more] == [none.fingerprint, mtp.fingerprint]
+    assert first.more[0].outputs == none.outputs
+    assert first.more[1].costs != mtp.costs
     assert first.environment["vllm"]
     assert int(first.environment["usable cores"]) >= 1
     assert (tmp_path / "last" / "junit.xml").is_file()

@@ -27,6 +27,10 @@ def test_a_dry_run_shows_the_plan_the_hours_and_what_they_leave_out_and_tells_no
     assert "of 48 min 00 s (assuming" in out
     assert "20% of 1 h are kept for what is measured again" in out
     assert "left out: " not in out
+    assert "starts of each engine" not in out
+    suite_in(tmp_path / "conf", tell=[channel], starts=3)
+    assert nightly.main([*arguments, "dry_run=true"]) == 0
+    assert "of 48 min 00 s, 3 starts of each engine (assuming" in capsys.readouterr().out
     suite_in(tmp_path / "conf", tell=[channel], budget_hours=0.0001)
     assert nightly.main([*arguments, "dry_run=true"]) == 0
     assert "left out: smollm2-135m/none/chat/c1: takes about" in capsys.readouterr().out
