@@ -10,8 +10,9 @@ Two things make a night's mean uncertain, and the wider interval of the two is u
 The two are told apart as in a two-way analysis of variance, nights by prompts: what is left over
 once every night's and every prompt's mean is taken off is scatter, and by what the nights' means
 differ more than scatter makes them is shift. Measuring again in the same night averages away
-scatter, and of the shift what each start of an engine has of its own; since nobody knows how much
-of it that is, the shift is taken to be no less than it was in nights with their usual starts.
+scatter, and of the shift what each start of an engine has of its own. Nobody knows how much of it
+that is: a night that was measured more often than usual is taken to have none of it averaged away,
+and one that was measured less often to have all of it to a start.
 
 A few nights estimate a shift badly, so it is moderated: a cell's own is averaged with that of all
 the suite's cells, and theirs with what the suite assumes, each weighed by its degrees of freedom
@@ -65,15 +66,18 @@ class Spread(NamedTuple):
         shift: variance that all measurements of a night share; negative as a chance estimate.
         scatter: variance of one measurement's mean over prompts.
         df: degrees of freedom.
+        usual: how often the nights that the shift was seen in were measured.
     """
 
     shift: float
     scatter: float
     df: float
+    usual: float = 1.0
 
     def of(self, level: Level) -> float:
         """Variance of a night's mean, by how often it was measured."""
-        return self.shift + self.scatter / len(level.samples)
+        often = len(level.samples)
+        return self.shift * max(1.0, self.usual / often) + self.scatter / often
 
 
 class Deviation(Record):
@@ -108,9 +112,9 @@ def own_spread(levels: Sequence[Level]) -> Spread:
     rest = values - means[:, None] - values.mean(axis=0) + values.mean()
     freedom = max(1, (len(levels) - 1) * (len(prompts) - 1))
     scatter = float((rest**2).sum()) / freedom / len(prompts)
-    # That of a night's mean, over what the night took its mean of.
-    once = scatter / fmean(1 / len(level.samples) for level in levels)
-    return Spread(float(means.var(ddof=1)) - scatter, once, len(levels) - 1)
+    usual = 1 / fmean(1 / len(level.samples) for level in levels)
+    # The scatter is so far that of a night's mean.
+    return Spread(float(means.var(ddof=1)) - scatter, scatter * usual, len(levels) - 1, usual)
 
 
 def suite_spread(cells: Iterable[Spread], assumed: float, weight: int) -> Spread:
@@ -227,5 +231,8 @@ def _within(moved: Sequence[float], confidence: float) -> float:
 def _pooled(spreads: Iterable[Spread]) -> Spread:
     known = [spread for spread in spreads if spread.df > 0]
     df = sum(spread.df for spread in known)
-    shift = sum(spread.shift * spread.df for spread in known) / df
-    return Spread(shift, sum(spread.scatter * spread.df for spread in known) / df, df)
+    shift, scatter, usual = (
+        sum(part * spread.df for part, spread in zip(parts, known, strict=True)) / df
+        for parts in zip(*((s.shift, s.scatter, s.usual) for s in known), strict=True)
+    )
+    return Spread(shift, scatter, df, usual)

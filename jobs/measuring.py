@@ -85,7 +85,7 @@ class Measuring:
         self._command = (*suite.command, *extra)
         if any(word.lstrip("+").startswith("output_dir=") for word in self._command):
             raise OwnPlaceError(suite.name)
-        self._rounds = 0
+        self._rounds, self._first = 0, list[str]()
         self.left_out: tuple[LeftOut, ...] = ()
         self._planned: Planned | None = None
         self.config = self._config(self.root / self.id / "first")
@@ -134,27 +134,24 @@ class Measuring:
         """
         run(self.config, self._command, skip=self._beyond_the_budget)
         assert self._planned is not None, "the sweep asks what to skip"
-        return measured(self.outputs, self._planned)
+        found = measured(self.outputs, self._planned)
+        # A search for the best K does without some cells of the plan.
+        self._first = [one.fingerprint for one in found]
+        return found
 
     def more(self) -> tuple[Measured, ...]:
         """Measure the suite by the further starts that it asks for, as far as that can be done.
 
         A night whose first round is measured is judged, so what stands in their way is only told.
         """
-        assert self._planned is not None, "there is a first round"
-        out = _fingerprints(self._planned.plan, self.left_out)
-        wanted = [c.fingerprint for c in self._planned.plan.cells if c.fingerprint not in out]
         found: list[Measured] = []
         for number in range(2, self._suite.starts + 1):
             which = f"start {number} of {self._suite.starts} of each engine"
             try:
-                measured_now = self._round(f"start-{number}", wanted, self._budget_s)
+                found += self._round(f"start-{number}", self._first, self._budget_s, which)
             except PipelineError as error:
                 console.warn(f"{which}: {error}")
                 break
-            if len(measured_now) < len(wanted):
-                console.warn(f"{which}: {len(wanted) - len(measured_now)} cells had no time")
-            found += measured_now
         return tuple(found)
 
     def again(self, fingerprints: Collection[str]) -> tuple[Measured, ...]:
@@ -165,16 +162,18 @@ class Measuring:
         """
         self._rounds += 1
         whole = self._suite.budget_hours * 3600
-        return self._round(f"again-{self._rounds}", fingerprints, whole)
+        return self._round(f"again-{self._rounds}", fingerprints, whole, "measuring again")
 
     def _round(
-        self, name: str, fingerprints: Collection[str], budget_s: float
+        self, name: str, fingerprints: Collection[str], budget_s: float, what: str
     ) -> tuple[Measured, ...]:
         assert self._planned is not None, "there is a first round"
         plan, prompts = self._planned.plan, self._planned.prompts
         others = frozenset(c.fingerprint for c in plan.cells) - frozenset(fingerprints)
         wanted = plan.without(others)
         late = self._too_much(wanted, prompts, budget_s - (time.monotonic() - self._began))
+        if late:
+            console.warn(f"{what}: no time for {', '.join(one.label for one in late)}")
         if len(late) == len(wanted.cells):
             return ()
         skipped = others | _fingerprints(wanted, late)

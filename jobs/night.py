@@ -110,13 +110,19 @@ class Night(Record):
 
     @property
     def last(self) -> tuple[Measured, ...]:
-        """The last measurement of each cell."""
-        return tuple(self.measurements(cell.fingerprint)[-1] for cell in self.cells)
+        """How each cell stands: as it was last measured again, else as its worst start left it."""
+        return tuple(self._standing(cell.fingerprint) for cell in self.cells)
 
     def measurements(self, fingerprint: str) -> tuple[Measured, ...]:
         """Every measurement of one cell, the first one first."""
         every = (*self.cells, *self.more, *self.again)
         return tuple(m for m in every if m.fingerprint == fingerprint)
+
+    def _standing(self, fingerprint: str) -> Measured:
+        again = [m for m in self.again if m.fingerprint == fingerprint]
+        usual = [m for m in (*self.cells, *self.more) if m.fingerprint == fingerprint]
+        bad = [m for m in usual if m.status != "OK"]
+        return (again[-1:] or bad or usual)[0]
 
 
 def place(at: Coordinates) -> str:

@@ -86,13 +86,15 @@ class _Choice:
 
     def _speedup(self, name: str) -> float:
         tonight = level(self._night, self._usable[name].fingerprint, _values)
-        return fmean(_mean(tonight.samples).values()) if tonight is not None else 0.0
+        values = _mean(tonight.samples) if tonight is not None else {}
+        return fmean(values.values()) if values else 0.0
 
     def _lead(self, name: str, other: str) -> Deviation | None:
         """How much faster one setting is than another, if it is: tonight, or over some nights."""
         one, two = self._usable[name], self._usable[other]
         # Both settings vary from night to night.
-        spread = Spread(2 * self._spread.shift, 2 * self._spread.scatter, self._spread.df)
+        shift, scatter = 2 * self._spread.shift, 2 * self._spread.scatter
+        spread = self._spread._replace(shift=shift, scatter=scatter)
         for nights in self._rule.windows:
             found = [_difference(night, one, two) for night in self._nights[-nights:]]
             levels = [level for level in found if level is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.errors import InputError
 from pipeline.execution.assignment import is_baseline
@@ -55,6 +55,7 @@ class Assignments:
         # By model and place, the data set of all that is to be scored there, by its name.
         self._unscored: dict[tuple[str, str], dict[str, str]] = {}
         self._tried: Counter[str] = Counter()
+        self._alone = {group.model for group in alone}
 
     def dispatch(self) -> Dispatch:
         """A fresh distribution of what is missing."""
@@ -114,6 +115,24 @@ class Assignments:
         unscored = self._unscored.setdefault((record.at.model, job.place), {})
         unscored |= dict.fromkeys(names, record.at.dataset)
 
+    def trying(self, job: GroupJob) -> None:
+        """An engine of the job is ready, and is going to score what the job was given."""
+        self._tried.update(one.name for one in job.rescore)
+
+    def left_to_score(self) -> tuple[EngineGroup, ...]:
+        """When nothing else is due: an engine for each model whose outputs nobody came to score."""
+        groups = []
+        for model in {m for m, _ in self._unscored} | self._left.keys():
+            here = [names for (m, _), names in self._unscored.items() if m == model]
+            left = self._left.setdefault(model, {})
+            for names in here:
+                left |= names
+                names.clear()
+            if model not in self._alone and any(self._scorable(model, left)):
+                self._alone.add(model)
+                groups.append(_scoring(self._baselines[model]))
+        return tuple(groups)
+
     def scored(self, name: str) -> None:
         """The outputs under a name are scored."""
         for cells in self._unscored.values():
@@ -134,12 +153,15 @@ class Assignments:
 
     def _to_rescore(self, model: str, place: str) -> Iterator[RescoreJob]:
         """What is to be scored at a place."""
-        prompts, sampling = self._tokens[model].datasets, self._config.measure.sampling
         here = self._unscored.setdefault((model, place), {})
         here |= self._left.pop(model, {})
-        for name, dataset in here.items():
-            self._tried[name] += 1
-            requests = self._outputs.requests(name) if self._tried[name] <= _TRIES else ()
+        return self._scorable(model, here)
+
+    def _scorable(self, model: str, names: Mapping[str, str]) -> Iterator[RescoreJob]:
+        """What there is to score under some names, and was not tried too often."""
+        prompts, sampling = self._tokens[model].datasets, self._config.measure.sampling
+        for name, dataset in names.items():
+            requests = self._outputs.requests(name) if self._tried[name] < _TRIES else ()
             if outputs := to_score(requests, prompts[dataset], sampling):
                 yield RescoreJob(name=name, outputs=outputs)
 

@@ -116,15 +116,13 @@ class Driver:
             work.take(cluster.anywhere(tokenise, work.to_tokenise(prompts)))
             with console.progress(len(todo.cells), engines, expected_s) as shown:
 
-                def take(job: GroupJob, event: Event) -> None:
-                    self._take(work, job, event, shown)
-
-                def due() -> Sequence[EngineGroup]:
-                    groups = more()
+                def due(found: More = more) -> Sequence[EngineGroup]:
+                    groups = found()
                     shown.add(sum(len(group.cells) for group in groups), len(groups))
                     return groups
 
-                Runner(cluster, work.dispatch(), work.job, take, run_group, due).run()
+                take, last = partial(self._take, work, shown), partial(due, work.left_to_score)
+                Runner(cluster, work.dispatch(), work.job, take, run_group, due, last).run()
 
     @contextmanager
     def _machine(self) -> Iterator[None]:
@@ -176,7 +174,7 @@ class Driver:
             console.warn(f"no report was written: {error}")
             return None
 
-    def _take(self, work: Assignments, job: GroupJob, event: Event, shown: Progress) -> None:
+    def _take(self, work: Assignments, shown: Progress, job: GroupJob, event: Event) -> None:
         if isinstance(event, GroupStarting):
             self._since[job.place] = time.monotonic()
             shown.add(0, int(job.attempt > 1))
@@ -189,6 +187,7 @@ class Driver:
             # Written again, whole, when the group ends; this is what an interrupted one leaves.
             self._keep_log(job, event.log)
             if event.ready:
+                work.trying(job)
                 shown.ready(_shown(job), took)
         elif isinstance(event, CellDone):
             self._took(job, self._generation)
@@ -218,12 +217,15 @@ class Driver:
     def _keep(self, job: GroupJob, event: CellDone) -> CellRecord:
         """Make a cell or a reference durable; an opening also stands for the cell it measured."""
         record = event.record.model_copy(update={"log": job.log_name})
-        self._outputs.write_cell(record, event.passes, event.companion, event.series)
+        if record.status == "OK" or record.role == "cell" or not self._outputs.is_ok(record):
+            self._outputs.write_cell(record, event.passes, event.companion, event.series)
         if record.role == "opening" and record.fingerprint in self._missing:
             record = record.model_copy(update={"role": "cell"})
             self._outputs.write_cell(record, event.passes, (), event.series)
         if record.role == "cell":
-            self._missing.discard(record.fingerprint)
+            # An opening that is not OK may yet be followed by one at another place that is.
+            if record.status == "OK":
+                self._missing.discard(record.fingerprint)
             self._untracked.append(record)
         return record
 

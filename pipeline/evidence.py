@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from typing import NamedTuple
 
 from pipeline.analysis.findings import Evidence
@@ -30,7 +31,14 @@ class Brackets:
     def around(self, record: CellRecord) -> Ends:
         """Its two ends, whatever became of them."""
         place = _place(record)
-        return Ends(self._roles.get(("opening", place)), self._roles.get(("closing", place)))
+        opening, closing = (self._roles.get((role, place)) for role in ("opening", "closing"))
+        # A place may be given more once it has closed; its closing then says nothing of that.
+        after = closing is not None and _moment(record) <= _moment(closing)
+        return Ends(opening, closing if after else None)
+
+
+def _moment(record: CellRecord) -> datetime:
+    return datetime.fromisoformat(record.started_at)
 
 
 def _place(record: CellRecord) -> Place:

@@ -1,15 +1,22 @@
-"""A file lock that tells its owner to whoever finds it taken; it ends with its holder."""
+"""A file lock that tells its owner to whoever finds it taken; it ends with its holder.
+
+Users share a machine, and so its lock in a folder where nobody may write or remove what another one
+made. `filelock` opens its file for writing and takes none that is somebody else's; to hold a lock
+by flock(2) it is enough to read it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from pipeline.errors import InfrastructureError, PipelineError
+
+_LOOK_S = 0.05
 
 
 class UnusableLockError(InfrastructureError):
@@ -40,21 +47,48 @@ def held(
         UnusableLockError: the file cannot be opened.
     """
     note = path.with_name(f"{path.name}.owner")
-    lock = FileLock(path, mode=0o666)
     try:
-        lock.acquire(timeout=patience_s)
-    except Timeout as error:
-        raise busy(_read(note)) from error
+        file = _opened(path)
     except OSError as error:
         raise UnusableLockError(path, error) from error
     try:
-        with contextlib.suppress(OSError):
-            note.write_text(f"{owner}, process {os.getpid()}")
-        yield
+        if not _taken(file, patience_s):
+            raise busy(_read(note))
+        try:
+            with contextlib.suppress(OSError):
+                note.write_text(f"{owner}, process {os.getpid()}")
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                note.unlink(missing_ok=True)
     finally:
-        with contextlib.suppress(OSError):
-            note.unlink(missing_ok=True)
-        lock.release()
+        os.close(file)
+
+
+def _opened(path: Path) -> int:
+    """The file, whoever made it."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    with contextlib.suppress(FileNotFoundError):
+        return os.open(path, flags)
+    try:
+        file = os.open(path, flags | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        return os.open(path, flags)
+    os.fchmod(file, 0o644)  # whatever this user's mask leaves of it, others have to read it
+    return file
+
+
+def _taken(file: int, patience_s: float) -> bool:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOK_S)
+        else:
+            return True
 
 
 def _read(note: Path) -> str:

@@ -154,6 +154,12 @@ class Outputs:
         """The baselines that bracket other cells, of all starts and nodes."""
         return tuple(self._whole(self._files("references"), CellRecord))
 
+    def is_ok(self, record: CellRecord) -> bool:
+        """Whether what lies under a reference's name is OK."""
+        path = self.folder / "references" / f"{cell_name(record)}.json"
+        found = next(self._whole([path], CellRecord), None) if path.is_file() else None
+        return found is not None and found.status == "OK"
+
     def names(self, folder: str) -> frozenset[str]:
         """The names under which something lies in `requests/` or `rescored/`."""
         return frozenset(path.stem for path in (self.folder / folder).glob("*.jsonl"))

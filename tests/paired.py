@@ -16,11 +16,9 @@ from pipeline.execution.events import (
 from pipeline.execution.runner import Measure
 from pipeline.methods import BASELINE
 from pipeline.outputs import cell_name, companion_name
-from pipeline.records import Companion, PromptCost, RescoredOutput
-from tests.execution.simulated import simulated_cell
+from pipeline.records import Companion, PromptCost
+from tests.execution.simulated import SCORED, simulated_cell, simulated_scores
 from tests.factories import one_pass
-
-SCORED = RescoredOutput(prompt_id="echo-1", repeat=0, gaps=(0.0,) * 3, logprobs=(-0.1,) * 3)
 
 
 def costs(decode_s: float) -> tuple[PromptCost, ...]:
@@ -66,8 +64,7 @@ def paired_group(job: GroupJob) -> Iterator[Event]:
             yield Rescored(name=cell_name(done.record), outputs=(SCORED,))
         if job.companion is not None:
             yield Rescored(name=companion_name(done.record), outputs=(SCORED,))
-    for other in job.rescore:
-        yield Rescored(name=other.name, outputs=(SCORED,))
+    yield from simulated_scores(job)
     yield GroupEnded(group=job.group.id, log="simulated\n")
 
 

@@ -11,9 +11,17 @@ from pathlib import Path
 import pytest
 
 from pipeline.analysis.judging import find
-from pipeline.errors import EXIT_OK
+from pipeline.errors import EXIT_CELLS_FAILED, EXIT_OK
 from pipeline.evidence import gather
-from pipeline.execution.events import CellDone, Event, GroupJob, Rescored
+from pipeline.execution.events import (
+    CellDone,
+    Event,
+    GroupEnded,
+    GroupJob,
+    GroupStarting,
+    Rescored,
+    StartDone,
+)
 from pipeline.execution.measure import failed
 from pipeline.execution.runner import Measure
 from pipeline.outputs import Outputs
@@ -234,15 +242,57 @@ def test_a_log_of_mere_scoring_lies_beside_the_baselines(
     assert outputs.log_path("smollm2-135m--none.scoring").is_file()
 
 
-def test_an_engine_that_dies_scoring_leaves_it_to_the_next_one_and_then_to_the_command(
+def test_an_engine_that_dies_scoring_leaves_it_to_the_next_ones_and_then_to_the_command(
     sweep: SimulatedSweep, outputs: Outputs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     two_k = "sweep.axes.k=[4,5]"
     done = jobs_of(sweep, two_k, measure=without_scores)
-    assert done == ["cells 2+0", "cells 2+0", "cells 2+4"]
+    assert done == ["cells 2+0", "cells 2+0", "cells 2+4", "cells 0+8"]
     assert "of 4 cells the outputs are not scored" in capsys.readouterr().err
     assert jobs_of(sweep, two_k) == ["cells 0+8"]
     assert unchecked(outputs) == []
+
+
+def refusing(*numbers: int, measure: Measure = paired_group) -> Measure:
+    """Groups of these K do not start."""
+
+    def refused(job: GroupJob) -> Iterator[Event]:
+        if job.group.k not in numbers:
+            yield from measure(job)
+            return
+        yield GroupStarting(group=job.group.id, node=job.place)
+        yield StartDone(group=job.group.id, engines=1, ready=False, log="")
+        for cell in job.group.cells:
+            why = Failure(kind="REFUSED", message="simulated")
+            yield failed(job, cell, why, None, job.place)
+        yield GroupEnded(group=job.group.id, log="")
+
+    return refused
+
+
+@pytest.mark.parametrize("pairing", ["platform.pairing=interleaved", BRACKETED])
+def test_scores_are_made_up_for_though_all_that_is_left_of_the_model_fails(
+    sweep: SimulatedSweep, outputs: Outputs, pairing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = (pairing, "sweep.axes.k=[2,4]")
+    assert sweep.run(*asked, measure=refusing(4, measure=without_scores)) == EXIT_CELLS_FAILED
+    assert "not scored" in capsys.readouterr().err
+    jobs: list[GroupJob] = []
+    assert sweep.run(*asked, measure=noting(jobs, refusing(4))) == EXIT_CELLS_FAILED
+    assert [len(job.group.cells) for job in jobs][-1] == 0
+    assert "not scored" not in capsys.readouterr().err
+    assert {"k4"} == {label.split("/")[1][-2:] for label in unchecked(outputs)}
+
+
+def test_an_engine_that_did_not_start_is_no_try_at_scoring(
+    sweep: SimulatedSweep, outputs: Outputs
+) -> None:
+    asked = ("sweep.axes.k=[2,3,4,5]",)
+    interrupt(sweep, *asked, measure=scoring(2))
+    jobs: list[GroupJob] = []
+    assert sweep.run(*asked, measure=noting(jobs, refusing(3, 4))) == EXIT_CELLS_FAILED
+    assert [len(job.rescore) > 0 for job in jobs] == [True, True, True]
+    assert {"k3", "k4"} == {label.split("/")[1][-2:] for label in unchecked(outputs)}
 
 
 def test_what_is_not_to_be_retried_is_not_scored(sweep: SimulatedSweep) -> None:

@@ -15,6 +15,7 @@ from pipeline.execution.events import (
 )
 from pipeline.execution.faults import diagnosed, is_refusal, is_retried
 from pipeline.execution.measure import failed
+from pipeline.execution.nodes import safe
 from pipeline.records import Failure
 
 _TAIL_LINES = 25
@@ -89,7 +90,7 @@ class Delivery:
         tried = 1 if self._started and not is_refusal(failure) else len(missing)
         self._untried = frozenset(cell.fingerprint for cell in missing[tried:])
         for cell in missing[:tried]:
-            yield self.take(failed(self.job, cell, failure, None, self.job.place))
+            yield self.take(failed(self.job, cell, failure, None, safe(self.job.place)))
         yield GroupEnded(group=self.job.group.id, log=f"{self._log}\n{message}\n")
 
     def _again(self, failure: Failure) -> dict[str, Failure] | None:

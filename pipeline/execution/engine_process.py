@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pipeline.errors import InfrastructureError
 from pipeline.execution.leftovers import MARK as MARK
-from pipeline.execution.leftovers import free_memory, group, mark_of
+from pipeline.execution.leftovers import free_memory, group, mark_of, note
 from pipeline.execution.messages import (
     REPLY,
     Answer,
@@ -116,8 +116,7 @@ class EngineProcess:
             )
         self._buffer = b""
         try:
-            self._send(_start(config))
-            reply = self._answer(config.start_deadline_s, starting=True)
+            reply = self._asked(_start(config), config.start_deadline_s, starting=True)
         except BaseException:
             self.stop()
             raise
@@ -130,8 +129,7 @@ class EngineProcess:
         Raises:
             EngineError: the engine died, hung or raised; the process is not usable afterwards.
         """
-        self._send(job)
-        reply = self._answer(self._config.token_deadline_s, starting=False)
+        reply = self._asked(job, self._config.token_deadline_s)
         assert isinstance(reply, PassDone)
         return reply.record
 
@@ -141,10 +139,13 @@ class EngineProcess:
         Raises:
             EngineError: as `run` does.
         """
-        self._send(ScoreJob(outputs=tuple(outputs)))
-        reply = self._answer(self._config.token_deadline_s, starting=False)
+        reply = self._asked(ScoreJob(outputs=tuple(outputs)), self._config.token_deadline_s)
         assert isinstance(reply, Scored)
         return reply.outputs
+
+    def note(self, folder: Path) -> None:
+        """Write down its processes, so that they are found if the worker is killed."""
+        note(folder, self._process.pid)
 
     def stop(self) -> None:
         """End the process, everything in its session, and its memory; safe to call twice."""
@@ -172,13 +173,27 @@ class EngineProcess:
             time.sleep(0.02)
         return False
 
-    def _send(self, record: Record) -> None:
+    def _asked(self, command: Record, seconds: float, *, starting: bool = False) -> Answer:
+        """The answer to a command."""
+        if not self._send(command.model_dump_json().encode() + b"\n", seconds):
+            raise StartTimeoutError(seconds) if starting else HangError(seconds)
+        return self._answer(seconds, starting=starting)
+
+    def _send(self, line: bytes, seconds: float) -> bool:
+        """Whether the process took a line, which it does not where it is stuck."""
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(record.model_dump_json().encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it died; the wait for its answer says how
+        pipe, deadline = self._process.stdin.fileno(), time.monotonic() + seconds
+        os.set_blocking(pipe, False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, selectors.EVENT_WRITE)
+            while line:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    return False
+                try:
+                    line = line[os.write(pipe, line) :]
+                except BrokenPipeError:
+                    break  # it died; the wait for its answer says how
+        return True
 
     def _answer(self, seconds: float, *, starting: bool) -> Answer:
         """Wait for the answer to a command; every new token extends the deadline."""

@@ -26,6 +26,7 @@ MARK = "SPEC_DECODE_PIPELINE_ENGINE"
 SWEEP_MARK = "SPEC_DECODE_PIPELINE_SWEEP"
 # How a worker's temporary folder begins; its mark follows.
 _FOLDER = "spec-decode-"
+_NOTED = "processes"
 _POLITE_S, _END_S = 2.0, 5.0
 _SHARED = Path("/dev/shm")
 
@@ -48,6 +49,13 @@ def runs(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False
+
+
+def name_of(process: psutil.Process) -> str:
+    """A process's name; empty for one that has ended."""
+    with contextlib.suppress(psutil.Error):
+        return process.name()
+    return ""
 
 
 def orphans() -> list[psutil.Process]:
@@ -98,12 +106,30 @@ def group(number: int) -> list[psutil.Process]:
 
 def clear() -> tuple[str, ...]:
     """End what serves nobody on this machine, and remove what killed workers left on its disk."""
-    names = end(orphans())
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
-        owner = folder.name.removeprefix(_FOLDER).partition("-")[0]
-        if not _lives(owner):
-            shutil.rmtree(folder, ignore_errors=True)
+    folders = Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*")
+    left = [f for f in folders if not _lives(f.name.removeprefix(_FOLDER).partition("-")[0])]
+    noted = [p for folder in left for p in _noted(folder)]
+    names = end(dict.fromkeys([*orphans(), *noted]))
+    for folder in left:
+        shutil.rmtree(folder, ignore_errors=True)
     return names
+
+
+def note(folder: Path, number: int) -> None:
+    """Write down the processes of a group in a worker's temporary folder.
+
+    vLLM's engine core writes its title over its environment. Without its mark, and once the process
+    that started it is gone too, this is all that it can be found by.
+    """
+    with contextlib.suppress(OSError), (folder / _NOTED).open("a") as file:
+        file.writelines(f"{mark_of(process.pid)}\n" for process in group(number))
+
+
+def _noted(folder: Path) -> Iterator[psutil.Process]:
+    with contextlib.suppress(OSError):
+        for mark in (folder / _NOTED).read_text().splitlines():
+            if (process := of_mark(mark)) is not None:
+                yield process
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:

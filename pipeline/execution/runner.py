@@ -98,6 +98,7 @@ class Runner:
         emit: told of each event, in the driver's thread.
         measure: runs on a node.
         more: asked after each group which others have fallen due by what it measured.
+        last: asked once nothing is left what falls due by that.
     """
 
     def __init__(
@@ -108,8 +109,9 @@ class Runner:
         emit: Callable[[GroupJob, Event], None],
         measure: Measure,
         more: Callable[[], Sequence[EngineGroup]] = tuple,
+        last: Callable[[], Sequence[EngineGroup]] = tuple,
     ) -> None:
-        self._more = more
+        self._more, self._last = more, last
         self._cluster, self._dispatch = cluster, dispatch
         self._make_job, self._emit, self._measure = make_job, emit, measure
         self._nodes: dict[str, Node] = {}
@@ -137,7 +139,9 @@ class Runner:
                 patience = time.monotonic() + _PATIENCE_S
                 self._deliver()
             elif self._dispatch.finished:
-                return
+                if not (late := self._last()):
+                    return
+                self._dispatch.add(late)
             else:
                 self._idle(patience)
             self._look()

@@ -44,7 +44,7 @@ from ray.util.scheduling_strategies import (
 import pipeline
 from pipeline.errors import InfrastructureError
 from pipeline.execution import leftovers
-from pipeline.execution.events import Event, GroupJob, LeftoversEnded
+from pipeline.execution.events import Event, GroupJob, LeftoversEnded, StartDone
 from pipeline.execution.guard import Guard, guarded
 from pipeline.execution.nodes import call_this_node, names, safe
 from pipeline.execution.reach import ClusterError as ClusterError
@@ -121,7 +121,7 @@ class Cluster:
             self._guard.note()
         # A cluster that is only joined may well have nodes below this process, and may lose them.
         below = psutil.Process().children(recursive=True) if self.local else []
-        self._processes = [p for p in below if p.name() in ("raylet", "gcs_server")]
+        self._processes = [p for p in below if leftovers.name_of(p) in ("raylet", "gcs_server")]
 
     def nodes(self) -> dict[str, Node]:
         """The nodes that are alive, by name; none where Ray's own processes here have ended."""
@@ -218,6 +218,8 @@ class Cluster:
             return None
         except RayError as error:
             raise lost(error, local=self.local) from error
+        if self._guard is not None and isinstance(event, StartDone):
+            self._guard.note()
         return event
 
     def release(self, stream: Any) -> None:

@@ -14,12 +14,15 @@ from pipeline.execution.events import (
     GroupEnded,
     GroupJob,
     GroupStarting,
+    Rescored,
     StartDone,
 )
 from pipeline.execution.measure import failed
 from pipeline.execution.runner import Lost, Measure, Node
-from pipeline.records import CellRecord, EngineContext, Failure
+from pipeline.records import CellRecord, EngineContext, Failure, RescoredOutput
 from tests.factories import cell_record, one_pass
+
+SCORED = RescoredOutput(prompt_id="echo-1", repeat=0, gaps=(0.0,) * 3, logprobs=(-0.1,) * 3)
 
 
 def simulated_cell(job: GroupJob, index: int) -> CellDone:
@@ -47,7 +50,14 @@ def simulated_group(job: GroupJob) -> Iterator[Event]:
     yield StartDone(group=job.group.id, engines=1, ready=True, log="simulated\n")
     for index in range(len(job.group.cells)):
         yield simulated_cell(job, index)
+    yield from simulated_scores(job)
     yield GroupEnded(group=job.group.id, log="simulated\n")
+
+
+def simulated_scores(job: GroupJob) -> Iterator[Rescored]:
+    """What a group was given to score."""
+    for other in job.rescore:
+        yield Rescored(name=other.name, outputs=(SCORED,))
 
 
 def simulated_refusal(kind: str, refuses: Callable[[GroupJob], bool]) -> Measure:
@@ -72,9 +82,11 @@ def simulated_fault(kind: str) -> Measure:
     def run(job: GroupJob) -> Iterator[Event]:
         yield GroupStarting(group=job.group.id, node=job.place)
         failure = Failure(kind=kind, message="simulated")
-        yield failed(job, job.group.cells[0], failure, None, job.place)
+        for cell in job.group.cells[:1]:
+            yield failed(job, cell, failure, None, job.place)
         for index in range(1, len(job.group.cells)):
             yield simulated_cell(job, index)
+        yield from simulated_scores(job)
         yield GroupEnded(group=job.group.id, log="simulated\n")
 
     return run

@@ -27,7 +27,7 @@ from pipeline.execution.engine_process import (
 )
 from pipeline.execution.events import Tokenised
 from pipeline.execution.leftovers import mark_of
-from pipeline.execution.messages import PassJob, Ready
+from pipeline.execution.messages import PassJob, PromptJob, Ready
 from pipeline.plan import EngineConfig
 from pipeline.spec import Sampling
 from tests.factories import coordinates, plan
@@ -71,6 +71,33 @@ def test_the_platform_environment_wins_and_ray_s_single_thread_is_dropped(
     assert env["LD_PRELOAD"].startswith("/lib/a.so:/lib/b.so")
     assert env["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
     assert env[MARK] == mark_of(os.getpid())
+
+
+class Deaf(EngineProcess):
+    """An engine process that takes no command."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config, self._buffer = config, b""
+        self._process = subprocess.Popen(
+            ["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+
+
+def test_a_command_that_a_stuck_engine_does_not_take_is_a_hang(ngram_config: EngineConfig) -> None:
+    deaf = Deaf(ngram_config.model_copy(update={"token_deadline_s": 1.0}))
+    prompts = tuple(
+        PromptJob(prompt_id=f"p{i}", category="c", token_ids=(1000,) * 1000, max_tokens=8)
+        for i in range(40)
+    )
+    sampling = Sampling(temperature=0.0)
+    job = PassJob(repeat=0, prompts=prompts, concurrency=4, sampling=sampling)
+    assert len(job.model_dump_json()) > 1 << 16  # what a pipe holds
+    try:
+        with pytest.raises(HangError):
+            deaf.run(job)
+    finally:
+        deaf.stop()
+    assert psutil.pid_exists(os.getpid())
 
 
 def test_a_library_that_is_not_installed_is_left_out() -> None:

@@ -83,6 +83,32 @@ def test_what_a_leftover_started_is_one_too_whatever_became_of_its_own_mark(
     assert not bare.is_running()
 
 
+def test_what_a_killed_worker_noted_is_ended_though_it_lost_mark_and_parent(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As vLLM's engine core, which writes its title over its environment."""
+    monkeypatch.setattr(leftovers.tempfile, "tempdir", str(tmp_path))
+    folders = [tmp_path / f"spec-decode-{owner}-x" for owner in (f"{gone()}.123.{namespace()}", "")]
+    folders[1] = tmp_path / f"spec-decode-{mark_of(os.getpid())}-x"
+    bare = []
+    for folder in folders:
+        folder.mkdir()
+        engine = subprocess.Popen(
+            ["sh", "-c", "env -i sleep 60 & echo $!; wait"],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        with engine:
+            assert engine.stdout is not None
+            bare.append(psutil.Process(int(engine.stdout.readline())))
+            leftovers.note(folder, engine.pid)
+            engine.kill()
+    assert not set(bare) & set(orphans())
+    assert [str(bare[0].pid) in name for name in leftovers.clear()] == [True]
+    assert [p.is_running() for p in bare] == [False, True]
+    end(bare)
+
+
 def test_marks_of_before_that_are_a_bare_number_are_still_read(start: Start) -> None:
     left, at_work = start(**{MARK: gone()}), start(**{MARK: str(os.getpid())})
     assert found(left, at_work) == [True, False]

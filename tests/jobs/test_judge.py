@@ -11,6 +11,7 @@ from jobs.judge import judge, judged, to_measure_again
 from jobs.levels import own_spread
 from jobs.night import LeftOut, Night
 from jobs.signals import sample
+from pipeline.records import Status
 from tests.jobs.nights import (
     ENVIRONMENT,
     MTP,
@@ -112,10 +113,20 @@ def test_what_further_starts_show_is_no_regression_until_it_is_measured_again() 
     assert kinds == [["unconfirmed"], ["worse"], []]
 
 
-def test_a_cell_whose_last_start_failed_is_measured_again() -> None:
-    dead = cell(MTP, status="FAILED")
-    tonight = night(LONG, more=[*usual(LONG)[:2], dead])
-    assert to_measure_again(History(quiet(LONG)), tonight, RULE) == (dead.fingerprint,)
+@pytest.mark.parametrize("status", ["FAILED", "NOOP_NO_DRAFTS"])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_one_start_that_was_not_ok_is_measured_again_and_told_unless_it_then_is(
+    which: int, status: Status
+) -> None:
+    starts = [usual(LONG), usual(LONG + 50), usual(LONG + 60)]
+    starts[which][2] = cell(MTP, status=status)
+    tonight = night(LONG, cells=starts[0], more=[*starts[1], *starts[2]])
+    history = History([started(n, 1.2, 1.2, 1.2) for n in range(LONG)])
+    assert to_measure_again(history, tonight, RULE) == (fingerprint(MTP),)
+    told = [f.about for f in judge(history, tonight, RULE).of("failed", "noop")]
+    assert told == [MTP.label]
+    cured = tonight.model_copy(update={"again": (cell(MTP, seed=901), cell(MTP, seed=902))})
+    assert not judge(history, cured, RULE).of("failed", "noop")
 
 
 def test_answers_that_one_start_alone_got_wrong_are_told() -> None:

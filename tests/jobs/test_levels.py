@@ -89,6 +89,25 @@ def test_measuring_again_narrows_the_interval_but_not_below_what_the_night_share
     assert narrowed == pytest.approx(((0.5 + 0.1) / (1 + 0.1)) ** 0.5, rel=0.01)
 
 
+def test_a_night_of_fewer_starts_than_usual_is_as_unsure_as_its_starts_may_be() -> None:
+    rng = np.random.default_rng(3)
+    shifts = rng.normal(0, 0.03, (300, 3))
+    usual = [
+        one._replace(samples=tuple(moved(s, one) for s in night))
+        for night, one in zip(shifts, nights(*[1.0] * 300), strict=True)
+    ]
+    spread = own_spread(usual)
+    assert spread.usual == 3
+    (once,) = nights(1.0)
+    assert spread.of(usual[0]) == pytest.approx(0.03**2 / 3, rel=0.2)
+    assert spread.of(once) == pytest.approx(0.03**2, rel=0.2)
+    assert spread.of(once._replace(samples=once.samples * 6)) == pytest.approx(spread.shift)
+
+
+def moved(shift: float, level: Level) -> dict[str, float]:
+    return {prompt: value + shift for prompt, value in level.samples[0].items()}
+
+
 def test_a_baseline_that_was_measured_more_often_is_surer() -> None:
     tonight = nights(1.0)
     wide, narrow = (
@@ -131,7 +150,7 @@ def test_the_interval_holds_the_ratio_and_turns_over_with_its_sides(
 
 
 def test_a_suite_without_nights_has_the_spread_it_assumes() -> None:
-    assert suite_spread([], 0.02, 8) == (pytest.approx(0.0004), 0.0, 8)
+    assert suite_spread([], 0.02, 8) == (pytest.approx(0.0004), 0.0, 8, 1)
 
 
 def test_a_cell_is_never_taken_to_be_steadier_than_its_suite() -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from jobs import measuring, nightly
 from jobs.measuring import Measuring, NoRoomError, OwnPlaceError, _nights, _unfinished
+from jobs.night import Measured
+from jobs.reading import Planned
 from jobs.suite import ConsoleChannel, Suite
+from tests.jobs.nights import cell
 from tests.jobs.test_budget import PLAN, seconds
 from tests.jobs.test_nightly import suite_in
 
@@ -26,8 +29,15 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
         rounds.append({c.at.label for c in PLAN.cells if c.fingerprint not in skipped})
         return 0
 
+    def reported(_: object, planned: Planned) -> tuple[Measured, ...]:
+        return tuple(
+            cell(c.at).model_copy(update={"fingerprint": c.fingerprint})
+            for c in planned.plan.cells
+            if c.at.label in rounds[-1]
+        )
+
     monkeypatch.setattr(measuring, "run", run)
-    monkeypatch.setattr(measuring, "measured", lambda *_: ())
+    monkeypatch.setattr(measuring, "measured", reported)
     monkeypatch.setattr(Measuring, "_seconds", lambda self, plan, prompts: seconds(plan))
     return rounds
 
@@ -104,6 +114,21 @@ def test_further_starts_are_left_out_where_their_time_is_gone(
     night.more()
     assert [len(cells) for cells in measured[1:]] == [1, 1]
     assert "start 2 of 3 of each engine: " in capsys.readouterr().err
+
+
+def test_cells_that_a_search_did_without_are_no_lack_of_time(
+    measured: list[set[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    night = night_of(10 * seconds(PLAN), starts=2)
+    chosen = PLAN.cells[:4]
+    found = [cell(c.at).model_copy(update={"fingerprint": c.fingerprint}) for c in chosen]
+    monkeypatch.setattr(measuring, "measured", lambda *_: tuple(found))
+    night.first()
+    night.more()
+    assert measured[1] == {c.at.label for c in chosen}
+    assert "no time" not in capsys.readouterr().err
 
 
 def test_a_further_start_that_cannot_be_made_costs_no_night(
