@@ -1,9 +1,11 @@
 """What a driver starts on its machine goes with it, whatever becomes of the driver.
 
-`python -m pipeline.execution.guard OWNER` runs beside a driver and ends what it left when it is
-gone without a word, killed or ended by Ray. It is told by standard input what the driver started,
-since the agents of a raylet lose their mark, and with the raylet the parent by which they are
-found; they see that it is gone and then wait a minute for a GCS that is gone too.
+`python -m pipeline.execution.guard OWNER GROUP` runs beside a driver and ends what it left when it
+is gone without a word, killed or ended by Ray. It is told by standard input what the driver
+started, since the agents of a raylet lose their mark, and with the raylet the parent by which they
+are found; they see that it is gone and then wait a minute for a GCS that is gone too. Where Ray
+ends the driver while it starts, there was no time to tell: then they are found by their titles, in
+the driver's process group and without a raylet.
 """
 
 from __future__ import annotations
@@ -17,8 +19,17 @@ from collections.abc import Iterable, Iterator
 
 import psutil
 
-from pipeline.execution.leftovers import SWEEP_MARK, end, mark_of, marked_by, of_mark
+from pipeline.execution.leftovers import (
+    SWEEP_MARK,
+    end,
+    group,
+    mark_of,
+    marked_by,
+    name_of,
+    of_mark,
+)
 
+_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 _GRACE_S = 2.0
 _OVER = "over"
 
@@ -38,7 +49,7 @@ class Guard:
 
     def end(self) -> None:
         """End all that the driver started."""
-        end(_left(self._owner, self._noted))
+        end(_left(self._owner, os.getpgrp(), self._noted))
 
     def dismiss(self) -> None:
         """Nothing is left to look after."""
@@ -59,7 +70,7 @@ class Guard:
 def guarded() -> Iterator[Guard]:
     """Mark what this process starts, and have it ended when this process goes without a word."""
     owner = mark_of(os.getpid())
-    command = [sys.executable, "-m", "pipeline.execution.guard", owner]
+    command = [sys.executable, "-m", "pipeline.execution.guard", owner, str(os.getpgrp())]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     guard = Guard(owner, process)
     os.environ[SWEEP_MARK] = owner
@@ -71,20 +82,30 @@ def guarded() -> Iterator[Guard]:
         guard.dismiss()
 
 
-def _left(owner: str, noted: Iterable[str]) -> list[psutil.Process]:
-    """What a driver started and still runs."""
+def _left(owner: str, number: int, noted: Iterable[str]) -> list[psutil.Process]:
+    """What a driver, of this process group, started and still runs."""
     remembered = (of_mark(mark) for mark in noted)
-    return list({*marked_by(owner), *(p for p in remembered if p is not None)})
+    lone = (p for p in group(number) if _is_lone_agent(p))
+    return list({*marked_by(owner), *(p for p in remembered if p is not None), *lone})
 
 
-def _watch(owner: str) -> None:
+def _is_lone_agent(process: psutil.Process) -> bool:
+    """Whether it is an agent of a raylet that is gone, and so serves nobody."""
+    with contextlib.suppress(psutil.Error):
+        parent = process.parent()
+        if " ".join(process.cmdline()).startswith(_AGENTS):
+            return parent is None or name_of(parent) != "raylet"
+    return False
+
+
+def _watch(owner: str, number: int) -> None:
     *noted, last = sys.stdin.read().split("\n")
     if last == _OVER:
         return
     time.sleep(_GRACE_S)
-    while left := _left(owner, noted):
+    while left := _left(owner, number, noted):
         end(left)
 
 
 if __name__ == "__main__":
-    _watch(sys.argv[1])
+    _watch(sys.argv[1], int(sys.argv[2]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -64,6 +65,40 @@ def test_what_lost_its_mark_and_its_parent_before_the_driver_was_killed_goes_too
     driver.kill()
     _, alive = psutil.wait_procs([bare], timeout=15)
     assert not alive
+
+
+AGENT = "env -i bash -c 'exec -a ray::DashboardAgent sleep 60' & echo $!; wait"
+CUT_SHORT = (
+    "import subprocess, sys, time; from pipeline.execution.guard import guarded\n"
+    "with guarded():\n"
+    f"    child = subprocess.Popen(['bash', '-c', {AGENT!r}], stdout=subprocess.PIPE)\n"
+    "    bare = int(child.stdout.readline())\n"
+    "    print(child.pid, bare, flush=True)\n"
+    "    time.sleep(60)"
+)
+
+
+def test_an_agent_whose_raylet_ended_before_anybody_was_told_of_it_goes_with_the_driver() -> None:
+    """Ray ends a driver whose raylet is killed while it starts."""
+    drivers = [
+        subprocess.Popen(
+            [sys.executable, "-c", CUT_SHORT], stdout=subprocess.PIPE, start_new_session=True
+        )
+        for _ in range(2)
+    ]
+    (child, bare), (others, anothers) = map(started_by, drivers)
+    time.sleep(0.5)
+    child.kill()
+    others.kill()
+    drivers[0].kill()
+    _, alive = psutil.wait_procs([bare], timeout=15)
+    assert not alive
+    assert anothers.is_running()
+    drivers[1].kill()
+    _, alive = psutil.wait_procs([anothers], timeout=15)
+    assert not alive
+    for driver in drivers:
+        driver.communicate()
 
 
 def test_a_driver_ends_what_lost_its_mark_and_its_parent_before_it_starts_anew() -> None:

@@ -55,6 +55,8 @@ class ScoringEngine:
             for one in outputs
         )
 
+    def note(self, folder: Path) -> None: ...
+
     def stop(self) -> None: ...
 
 

@@ -45,6 +45,8 @@ class ScriptedEngine:
             raise self.fails_at_pass[self.passes]
         return one_pass().model_copy(update={"repeat": job.repeat})
 
+    def note(self, folder: Path) -> None: ...
+
     def stop(self) -> None:
         if self.cannot_be_ended:
             raise EngineError("process group 1 of an engine could not be ended")
