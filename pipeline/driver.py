@@ -204,7 +204,7 @@ class Driver:
             self._keep_log(job, event.log)
         elif isinstance(event, LeftoversEnded):
             for name in event.processes:
-                console.warn(f"left over on {event.node} from an earlier run, and ended: {name}")
+                console.warn(f"left over on {event.node}, and ended: {name}")
 
     def _took(self, job: GroupJob, intervals: list[Interval]) -> float:
         """Count the time since the last event of a place among some intervals; its seconds."""

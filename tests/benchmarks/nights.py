@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from math import exp, sqrt
@@ -27,9 +27,10 @@ from statistics import fmean
 
 import psutil
 import yaml
+from pydantic import Field
 
 from jobs.history import History, level
-from jobs.levels import own_spread
+from jobs.levels import Level, own_spread
 from jobs.signals import SIGNALS, sample
 from pipeline import zoo
 from pipeline.execution import host
@@ -76,12 +77,15 @@ class RealNights(Record):
     Attributes:
         night_sd: by cell and signal, the standard deviation of the quiet nights' means (relative),
             and its part that the scatter of prompts explains.
+        start_sd: by how much the starts of one night differ beyond that scatter, where there are
+            several.
     """
 
     cpu: str
     cores: int
     nights: tuple[RealNight, ...]
     night_sd: dict[str, tuple[float, float]]
+    start_sd: dict[str, float] = Field(default_factory=dict)
 
 
 def prepare(work: Path) -> None:
@@ -101,7 +105,8 @@ def prepare(work: Path) -> None:
         "max_tokens": 128,
     }
     suite = yaml.safe_load((ROOT / "conf" / "suite" / "nightly_cpu.yaml").read_text())
-    suite |= {"name": "real", "command": COMMAND.split(), "measure_again": 1, "rule": RULE}
+    suite |= {"name": "real", "command": COMMAND.split(), "rule": RULE}
+    suite |= {"starts": 1, "measure_again": 1}
     suite["tell"] = [{"kind": "console"}, {"kind": "file", "folder": str(work / "last")}]
     for kind, content in (("model", model), ("dataset", dataset), ("suite", suite)):
         path = conf / kind / f"{content['name']}.yaml"
@@ -221,8 +226,8 @@ def provoked(work: Path) -> dict[str, Callable[[], RealNight]]:
     }
 
 
-def differences(work: Path, suite: str) -> dict[str, tuple[float, float]]:
-    """How the quiet nights' means differed, and how much of that their prompts explain."""
+def quiet_levels(work: Path, suite: str) -> dict[str, list[Level]]:
+    """By cell and signal, the nights of a suite."""
     from jobs.keeping import everything
     from pipeline.tracking.ledger import Keeper
 
@@ -231,16 +236,37 @@ def differences(work: Path, suite: str) -> dict[str, tuple[float, float]]:
     for cell in history.nights[-1].cells:
         for signal in SIGNALS:
             of = partial(sample, signal=signal)
-            levels = [
-                one for night in history.nights if (one := level(night, cell.fingerprint, of))
-            ]
-            if levels:
-                spread = own_spread(levels)
-                both = fmean(map(spread.of, levels))
-                total, scatter = (sqrt(max(0.0, v)) for v in (both, both - spread.shift))
-                name = f"{cell.label} {signal}"
-                found[name] = (round(exp(total) - 1, 4), round(exp(scatter) - 1, 4))
+            every = (level(night, cell.fingerprint, of) for night in history.nights)
+            if levels := [one for one in every if one]:
+                found[f"{cell.label} {signal}"] = levels
     return found
+
+
+def differences(levels: Mapping[str, list[Level]]) -> dict[str, tuple[float, float]]:
+    """How the nights' means differed, and how much of that their prompts explain."""
+    found = {}
+    for name, nights in levels.items():
+        spread = own_spread(nights)
+        both = fmean(map(spread.of, nights))
+        total, scatter = (sqrt(max(0.0, v)) for v in (both, both - spread.shift))
+        found[name] = (round(exp(total) - 1, 4), round(exp(scatter) - 1, 4))
+    return found
+
+
+def start_differences(levels: Mapping[str, list[Level]]) -> dict[str, float]:
+    """By how much the starts of one night differed beyond the scatter of their prompts."""
+    found = {}
+    for name, nights in levels.items():
+        several = [night for night in nights if len(night.samples) - night.again > 1]
+        if several:
+            shift = fmean(own_spread(_starts(night)).shift for night in several)
+            found[name] = round(exp(sqrt(max(0.0, shift))) - 1, 4)
+    return found
+
+
+def _starts(night: Level) -> list[Level]:
+    usual = night.samples[: len(night.samples) - night.again]
+    return [night._replace(samples=(one,), again=0) for one in usual]
 
 
 def learned(work: Path) -> RealNights:
@@ -253,7 +279,7 @@ def learned(work: Path) -> RealNights:
         cpu=str(facts["cpu"]),
         cores=os.cpu_count() or 0,
         nights=tuple(nights),
-        night_sd=differences(work, "real"),
+        night_sd=differences(quiet_levels(work, "real")),
     )
 
 
