@@ -23,6 +23,7 @@ def test_simulated_nights_are_quiet_without_a_change_and_find_one() -> None:
 
 def test_the_committed_simulation_is_of_the_rule_that_is_shipped() -> None:
     assert REPORT.rule == SHIPPED.rule
+    assert REPORT.outcomes[0].noise["starts"] == SHIPPED.starts
 
 
 def test_the_committed_simulation_keeps_its_promises_at_the_noise_of_real_nights() -> None:
