@@ -13,19 +13,12 @@ import pytest
 from pipeline.analysis.judging import find
 from pipeline.errors import EXIT_CELLS_FAILED, EXIT_OK
 from pipeline.evidence import gather
-from pipeline.execution.events import (
-    CellDone,
-    Event,
-    GroupEnded,
-    GroupJob,
-    GroupStarting,
-    Rescored,
-    StartDone,
-)
+from pipeline.execution.events import CellDone, Event, GroupJob, Rescored
 from pipeline.execution.measure import failed
 from pipeline.execution.runner import Measure
 from pipeline.outputs import Outputs
 from pipeline.records import Failure
+from tests.execution.simulated import simulated_refusal
 from tests.paired import (
     noting,
     paired_cell,
@@ -255,19 +248,7 @@ def test_an_engine_that_dies_scoring_leaves_it_to_the_next_ones_and_then_to_the_
 
 def refusing(*numbers: int, measure: Measure = paired_group) -> Measure:
     """Groups of these K do not start."""
-
-    def refused(job: GroupJob) -> Iterator[Event]:
-        if job.group.k not in numbers:
-            yield from measure(job)
-            return
-        yield GroupStarting(group=job.group.id, node=job.place)
-        yield StartDone(group=job.group.id, engines=1, ready=False, log="")
-        for cell in job.group.cells:
-            why = Failure(kind="REFUSED", message="simulated")
-            yield failed(job, cell, why, None, job.place)
-        yield GroupEnded(group=job.group.id, log="")
-
-    return refused
+    return simulated_refusal("REFUSED", lambda job: job.group.k in numbers, measure)
 
 
 @pytest.mark.parametrize("pairing", ["platform.pairing=interleaved", BRACKETED])

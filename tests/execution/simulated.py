@@ -60,12 +60,14 @@ def simulated_scores(job: GroupJob) -> Iterator[Rescored]:
         yield Rescored(name=other.name, outputs=(SCORED,))
 
 
-def simulated_refusal(kind: str, refuses: Callable[[GroupJob], bool]) -> Measure:
+def simulated_refusal(
+    kind: str, refuses: Callable[[GroupJob], bool], measure: Measure = simulated_group
+) -> Measure:
     """A group that is measured, but where a node refuses all of it with a kind of fault."""
 
     def run(job: GroupJob) -> Iterator[Event]:
         if not refuses(job):
-            yield from simulated_group(job)
+            yield from measure(job)
             return
         yield GroupStarting(group=job.group.id, node=job.place)
         failure = Failure(kind=kind, message=f"simulated on {job.place}")
