@@ -58,6 +58,12 @@ class TwiceError(InputError):
         )
 
 
+def readable(text: str) -> str:
+    """An argument in one line; of an address, which may hold a password, the key alone."""
+    key, equals, value = text.partition("=")
+    return f"{key}{equals}…" if "://" in value else " ".join(text.split())
+
+
 @dataclass(frozen=True)
 class Override:
     """One `key=value` as Hydra's grammar reads it; `sweeps` marks `a,b` and `range(…)`."""
@@ -68,6 +74,11 @@ class Override:
     value: object
     package: str | None
     sweeps: bool
+
+    @property
+    def said(self) -> str:
+        """The text as errors repeat it."""
+        return readable(self.text)
 
     @property
     def names(self) -> list[object]:
@@ -149,13 +160,13 @@ def check(overrides: Sequence[Override]) -> None:
         if override.key in GROUPS:
             _check_choice(override)
             if override.key in seen:
-                raise TwiceError(override.key, seen[override.key].text, override.text)
+                raise TwiceError(override.key, seen[override.key].said, override.said)
             seen[override.key] = override
     for override in overrides:
         group, _, rest = override.key.partition(".")
         axis = override.key.removeprefix("sweep.axes.")
         if axis in seen and axis != override.key:
-            raise TwiceError(f"axis {axis}", seen[axis].text, override.text)
+            raise TwiceError(f"axis {axis}", seen[axis].said, override.said)
         if group in AXES and rest:
             _check_one_is_chosen(override.key, group, seen.get(group))
 
@@ -167,29 +178,29 @@ def quoted(text: str) -> str:
 
 def _check_form(override: Override) -> None:
     if not override.key:
-        raise CommandLineError(f"'{override.text}' sets nothing", allowed="key=value")
+        raise CommandLineError(f"'{override.said}' sets nothing", allowed="key=value")
     if override.key.split(".")[0].split("/")[0] == "hydra":
         raise CommandLineError(
-            f"'{override.text}' would change nothing, since Hydra runs nothing here",
+            f"'{override.said}' would change nothing, since Hydra runs nothing here",
             remedy="leave it out; sweeps are set by the keys that --cfg=job prints",
         )
     if override.package is not None:
         raise CommandLineError(
-            f"'{override.text}' places an option elsewhere", allowed=f"{override.key}=NAME"
+            f"'{override.said}' places an option elsewhere", allowed=f"{override.key}=NAME"
         )
     if override.sweeps:
         raise CommandLineError(
-            f"'{override.text}' gives several values without brackets",
+            f"'{override.said}' gives several values without brackets",
             remedy=f"write a list: {override.key}=[a,b]",
         )
     if override.prefix == "~" and "=" in override.text:
         raise CommandLineError(
-            f"'{override.text}' takes a key away and gives it a value",
+            f"'{override.said}' takes a key away and gives it a value",
             remedy=f"write ~{override.key}",
         )
     if override.prefix == "~" and override.key in (*GROUPS, *_NEEDED):
         raise CommandLineError(
-            f"'{override.text}' takes away what a sweep needs",
+            f"'{override.said}' takes away what a sweep needs",
             remedy=f"leave it out, or choose another {override.key}",
         )
 
@@ -203,17 +214,23 @@ def _check_choice(override: Override) -> None:
         if not isinstance(name, str) or not name:
             if group in AXES:
                 raise CommandLineError(
-                    f"'{override.text}' does not name a {group}",
+                    f"'{override.said}' does not name a {group}",
                     where=group,
                     allowed=f"{group}=NAME or {group}=[NAME,NAME]",
                 )
-            raise NotOneOptionError(group, override.text)
+            raise NotOneOptionError(group, override.said)
+        if "://" in name:
+            raise CommandLineError(
+                "an address is no option's name",
+                where=group,
+                remedy="write tracking.uri=ADDRESS" if group == "tracking" else "",
+            )
     if override.prefix != wanted:
         verb = "added, not replaced" if wanted else "replaced, not added"
         raise CommandLineError(
             f"a {group} is {verb}",
-            where=override.text,
-            remedy=f"write {wanted}{override.text.lstrip('+')}",
+            where=override.said,
+            remedy=f"write {wanted}{override.said.lstrip('+')}",
         )
 
 

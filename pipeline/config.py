@@ -113,7 +113,7 @@ def _parsed(texts: Sequence[str]) -> list[Override]:
             parsed.append(_plain_override(parser.parse_override(text)))
         except (OverrideParseException, HydraException) as error:
             raise ConfigError(
-                f"'{' '.join(text.split())}' cannot be read as a setting",
+                f"'{commandline.readable(text)}' cannot be read as a setting",
                 allowed="key=value, key=[a,b] or group=name, with quotes around special characters",
             ) from error
     return parsed

@@ -11,6 +11,8 @@ import difflib
 from collections.abc import Iterable
 from typing import ClassVar
 
+from pipeline.passwords import without_password
+
 EXIT_OK = 0
 EXIT_CRASH = 1
 EXIT_BAD_CONFIG = 2
@@ -28,6 +30,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 class PipelineError(Exception):
     """Base of every error that is reported as a sentence instead of a traceback.
 
+    Sentences reach logs and other people's screens, so they name addresses without their logins.
+
     Args:
         problem: what is wrong, with the offending value.
         where: the file, key, cell or path the problem sits in.
@@ -40,12 +44,13 @@ class PipelineError(Exception):
     def __init__(
         self, problem: str, *, where: str = "", allowed: str = "", remedy: str = ""
     ) -> None:
-        self.problem, self.where, self.allowed, self.remedy = problem, where, allowed, remedy
-        parts = [f"{where}: {problem}" if where else problem]
+        texts = (without_password(text) for text in (problem, where, allowed, remedy))
+        self.problem, self.where, self.allowed, self.remedy = texts
+        parts = [f"{self.where}: {self.problem}" if where else self.problem]
         if allowed:
-            parts.append(f"allowed: {allowed}")
+            parts.append(f"allowed: {self.allowed}")
         if remedy:
-            parts.append(remedy)
+            parts.append(self.remedy)
         super().__init__("; ".join(parts))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
 import uuid
@@ -12,7 +10,10 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from pipeline.execution import host
+from pipeline.passwords import without_password
 from pipeline.records import StartRecord
 from pipeline.spec import SweepConfig
 
@@ -39,10 +40,12 @@ def new_start(config: SweepConfig, argv: Sequence[str]) -> StartRecord:
         sweep=config.name,
         started_at=now.isoformat(timespec="seconds"),
         command=("python", "-m", "pipeline", *map(without_password, argv)),
-        git_commit=_git_commit(),
+        git_commit=git_commit(),
         packages=_packages(),
         host=host.facts(),
-        config=json.loads(without_password(config.model_dump_json())),
+        config={
+            key: _without_passwords(value) for key, value in config.model_dump(mode="json").items()
+        },
     )
 
 
@@ -56,7 +59,7 @@ def _packages() -> dict[str, str]:
     return versions
 
 
-def _git_commit() -> str | None:
+def git_commit() -> str | None:
     """The commit of this code, `+changes` where the tree differs; None outside a checkout."""
     # Asked first, since a package installed inside somebody else's checkout is not part of it.
     if _git("ls-files", "--error-unmatch", __file__) is None:
@@ -73,6 +76,9 @@ def _git(*words: str) -> str | None:
     return done.stdout.strip()
 
 
-def without_password(text: str) -> str:
-    """A text with the user and password of every address in it left out."""
-    return re.sub(r"(?<=://)[^/@\s\"']*@", "", text)
+def _without_passwords(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _without_passwords(own) for key, own in value.items()}
+    if isinstance(value, list):
+        return [_without_passwords(own) for own in value]
+    return without_password(value) if isinstance(value, str) else value

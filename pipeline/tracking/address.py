@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from pipeline.errors import InputError, nearest
+from pipeline.passwords import without_password
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _SCHEMES = ("sqlite", *_PORTS)
@@ -18,11 +20,12 @@ class StoreUriError(InputError):
     """A tracking address of a kind that is not a store."""
 
     def __init__(self, uri: str) -> None:
-        scheme = urlsplit(uri).scheme
+        scheme = uri.partition(":")[0]
         super().__init__(
             f"'{shown(uri)}' is not a store that runs can be kept in{nearest(scheme, _SCHEMES)}",
             where="tracking.uri",
             allowed="sqlite:///FILE, http(s)://HOST:PORT, or a postgresql, mysql or mssql address",
+            remedy="special characters of a user or password are written as %XX, / as %2F",
         )
 
 
@@ -39,15 +42,14 @@ def store_uri(uri: str | None, root: Path | None = None) -> str:
     """
     if uri is None:
         return f"{_SQLITE}{(root or default_root()).absolute() / 'mlflow.db'}"
-    if _scheme(uri) not in _SCHEMES or not (uri.startswith(_SQLITE) or urlsplit(uri).hostname):
-        raise StoreUriError(uri)
-    return uri
+    if uri.startswith(_SQLITE) or (_scheme(uri) in _SCHEMES and _has_place(uri)):
+        return uri
+    raise StoreUriError(uri)
 
 
 def shown(uri: str) -> str:
     """An address without the user and password that it may carry."""
-    place = urlsplit(uri).netloc
-    return uri.replace(place, place.rpartition("@")[2], 1) if "@" in place else uri
+    return without_password(uri)
 
 
 def sqlite_file(uri: str) -> Path | None:
@@ -77,6 +79,16 @@ def probe(uri: str) -> None:
         socket.create_connection((parts.hostname, port), timeout=_CONNECT_S).close()
 
 
+def _has_place(uri: str) -> bool:
+    """Whether an address has a host, and a port that is one."""
+    with suppress(ValueError):
+        parts = urlsplit(uri)
+        # In the path of a database an @ is what a password with a / leaves.
+        whole = is_server(uri) or "@" not in parts.path
+        return whole and bool(parts.hostname) and (parts.port or 1) > 0
+    return False
+
+
 def _scheme(uri: str) -> str:
     # Without the driver of `postgresql+psycopg2`.
-    return urlsplit(uri).scheme.partition("+")[0]
+    return uri.partition(":")[0].partition("+")[0].lower()
