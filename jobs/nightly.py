@@ -29,7 +29,6 @@ from jobs.preview import asked, preview
 from jobs.reading import environment, node_class
 from jobs.suite import NIGHTS, ConsoleChannel, Suite
 from pipeline import commandline, console
-from pipeline.driver import Terminated
 from pipeline.errors import (
     EXIT_NO_INFRASTRUCTURE,
     EXIT_OK,
@@ -37,6 +36,7 @@ from pipeline.errors import (
     InputError,
     PipelineError,
 )
+from pipeline.interrupts import Terminated
 from pipeline.locks import held
 from pipeline.outputs import WriteError
 from pipeline.tracking.address import shown

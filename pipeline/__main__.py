@@ -12,9 +12,9 @@ import sys
 
 from pipeline import console
 from pipeline.config import read_command_line
-from pipeline.driver import Terminated
 from pipeline.errors import EXIT_OK, PipelineError
 from pipeline.execution.host import detect_platform
+from pipeline.interrupts import Terminated
 from pipeline.sweep import run
 
 

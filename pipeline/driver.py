@@ -7,12 +7,10 @@ and in a thread of its own, because it may be slow.
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import FrameType
 from typing import Literal
 
 from pipeline import console
@@ -34,12 +32,13 @@ from pipeline.execution.events import (
 )
 from pipeline.execution.tokenise import tokenise
 from pipeline.execution.worker import run_group
+from pipeline.interrupts import sigterm_interrupts
 from pipeline.outputs import Outputs, write_atomically
 from pipeline.plan import EngineGroup, Plan
 from pipeline.progress import Progress
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord, StartRecord
-from pipeline.report import HTML, Report, write_report
+from pipeline.report import HTML, MARKDOWN, Report, write_report
 from pipeline.spec import SweepConfig
 from pipeline.tracking import Tracker
 from pipeline.tracking.background import Background
@@ -47,10 +46,6 @@ from pipeline.unfinished import Unscored
 
 Outcome = Literal["finished", "interrupted", "failed"]
 More = Callable[[], Sequence[EngineGroup]]
-
-
-class Terminated(BaseException):
-    """SIGTERM: everything is cleaned up on the way out, as after Ctrl-C."""
 
 
 class Driver:
@@ -78,7 +73,7 @@ class Driver:
         self._engines = 0
         self._missing: set[str] = set()
         self._untracked: list[CellRecord] = []
-        self._taken_up = False
+        self._taken_up = self._reported_on = False
 
     def measure(
         self,
@@ -110,7 +105,7 @@ class Driver:
         with (
             self._machine(),
             scheduler.cluster(self._config.ray, self._config.platform) as cluster,
-            _sigterm_interrupts(),
+            sigterm_interrupts(),
             self._recorded(),
         ):
             work.take(cluster.anywhere(tokenise, work.to_tokenise(prompts)))
@@ -158,14 +153,15 @@ class Driver:
         report = self._report(fingerprints)
         if report is not None:
             console.print_answer(report.answer, report.html)
-        if self._taken_up:
+        if self._taken_up or report is not None:
             self._tell_mlflow(records, report)
         bad = [r for r in records if r.status != "OK"]
         return EXIT_CELLS_FAILED if bad or len(records) < len(fingerprints) else EXIT_OK
 
     def _report(self, fingerprints: Sequence[str]) -> Report | None:
         """Write the report where something is new to be told; None where there is none."""
-        if not self._taken_up and (self._outputs.folder / HTML).is_file():
+        folder = self._outputs.folder
+        if not self._taken_up and all((folder / name).is_file() for name in (HTML, MARKDOWN)):
             return None
         try:
             return write_report(self._outputs, fingerprints)
@@ -197,6 +193,7 @@ class Driver:
         elif isinstance(event, CellLost):
             shown.lost(event.record)
         elif isinstance(event, Rescored):
+            self._report_is_old()
             self._outputs.write_rescored(event.name, event.outputs)
             work.scored(event.name)
             self._took(job, self._generation)
@@ -217,24 +214,48 @@ class Driver:
     def _keep(self, job: GroupJob, event: CellDone) -> CellRecord:
         """Make a cell or a reference durable; an opening also stands for the cell it measured."""
         record = event.record.model_copy(update={"log": job.log_name})
-        if record.status == "OK" or record.role == "cell" or not self._outputs.is_ok(record):
-            self._outputs.write_cell(record, event.passes, event.companion, event.series)
+        kept = self._written(record, event)
         if record.role == "opening" and record.fingerprint in self._missing:
             record = record.model_copy(update={"role": "cell"})
-            self._outputs.write_cell(record, event.passes, (), event.series)
+            kept = self._written(record, event)
         if record.role == "cell":
             # An opening that is not OK may yet be followed by one at another place that is.
             if record.status == "OK":
                 self._missing.discard(record.fingerprint)
-            self._untracked.append(record)
+            if kept:
+                self._untracked.append(record)
         return record
+
+    def _written(self, record: CellRecord, event: CellDone) -> bool:
+        """Put a record in its place, unless it is not OK and one that is lies there.
+
+        A cell without its baseline is measured again, and what that loses must not cost what was
+        measured before.
+        """
+        if record.status != "OK" and self._outputs.is_ok(record):
+            return False
+        self._report_is_old()
+        self._outputs.write_cell(record, event.passes, event.companion, event.series)
+        return True
+
+    def _report_is_old(self) -> None:
+        """Take away the part of a report that is written last: it is as if there were none.
+
+        A start that is killed before it reports leaves this for the next one to see.
+        """
+        if not self._reported_on:
+            self._outputs.remove(MARKDOWN)
+            self._reported_on = True
 
     def _keep_log(self, job: GroupJob, log: str) -> None:
         write_atomically(self._outputs.log_path(job.log_name), log)
 
     def _tell_mlflow(self, records: Sequence[CellRecord], report: Report | None) -> None:
         """Complete what MLflow has of the sweep, what earlier starts could not tell included."""
-        earlier = [s for s in self._outputs.starts() if s.start_id != self._start.start_id]
+        starts = self._outputs.starts()
+        # A start that measured nothing has no record, and reports for the last one that did.
+        own = self._start if self._taken_up or not starts else starts[-1]
+        earlier = [start for start in starts if start.start_id != own.start_id]
         table, answer = console.table_markdown(records), report.answer if report else ""
 
         for record in records:
@@ -243,7 +264,7 @@ class Driver:
             self._mlflow.tell(partial(Tracker.finish, start=start))
         if report is not None:
             self._mlflow.tell(partial(Tracker.judged, findings=report.findings))
-        self._mlflow.tell(partial(Tracker.finish, start=self._start, table=table, answer=answer))
+        self._mlflow.tell(partial(Tracker.finish, start=own, table=table, answer=answer))
         if (problem := self._mlflow.settle()) is not None:
             console.warn(str(problem))
 
@@ -273,27 +294,3 @@ def _shown(job: GroupJob) -> str:
     """What a group is called on the way: its role where it is no plain one, and its attempt."""
     role = "" if job.role == "cells" else f" ({job.role})"
     return f"{job.group.id}{role}" + (f", attempt {job.attempt}" if job.attempt > 1 else "")
-
-
-@contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM end the sweep as Ctrl-C does.
-
-    Set once Ray has started, since Ray puts a handler of its own; and raised as an interrupt,
-    since Ray's waiting calls turn whatever a handler raises into one.
-    """
-    received: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    except KeyboardInterrupt:
-        if received:
-            raise Terminated from None
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)

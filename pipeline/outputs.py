@@ -94,9 +94,11 @@ class Outputs:
         self._write_lines("telemetry", cell_name(record), series)
         for name, side in ((cell_name(record), passes), (companion_name(record), companion)):
             self._write_lines("requests", name, [r for p in side for r in p.requests])
-        folder = "cells" if record.role == "cell" else "references"
-        path = self.folder / folder / f"{cell_name(record)}.json"
-        write_atomically(path, record.model_dump_json(indent=1))
+        write_atomically(self._place(record), record.model_dump_json(indent=1))
+
+    def remove(self, name: str) -> None:
+        """Take a file of the sweep's folder away, where it is there."""
+        remove(self.folder / name)
 
     def write_rescored(self, name: str, outputs: Iterable[RescoredOutput]) -> None:
         """Keep how the plain engine scores the outputs that lie under a name in `requests/`."""
@@ -134,6 +136,10 @@ class Outputs:
         found = (self.folder / "starts").glob("*.json.damaged")
         return frozenset(path.name.removesuffix(".json.damaged") for path in found)
 
+    def _place(self, record: CellRecord) -> Path:
+        folder = "cells" if record.role == "cell" else "references"
+        return self.folder / folder / f"{cell_name(record)}.json"
+
     def _whole(self, paths: Iterable[Path], kind: type[R]) -> Iterator[R]:
         for path in paths:
             try:
@@ -155,8 +161,8 @@ class Outputs:
         return tuple(self._whole(self._files("references"), CellRecord))
 
     def is_ok(self, record: CellRecord) -> bool:
-        """Whether what lies under a reference's name is OK."""
-        path = self.folder / "references" / f"{cell_name(record)}.json"
+        """Whether what lies where a record would be written is OK."""
+        path = self._place(record)
         found = next(self._whole([path], CellRecord), None) if path.is_file() else None
         return found is not None and found.status == "OK"
 

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
 
 from pipeline.__main__ import main
+from pipeline.driver import Driver
 from pipeline.errors import EXIT_CELLS_FAILED, EXIT_NO_INFRASTRUCTURE, EXIT_OK
 from pipeline.execution import host, leftovers, scheduler
 from pipeline.execution.events import CellDone, Event, GroupJob
@@ -20,6 +22,7 @@ from pipeline.execution.host import MachineBusyError
 from pipeline.execution.runner import Measure
 from pipeline.locks import held
 from pipeline.outputs import Outputs
+from pipeline.tracking import Tracker
 from tests.execution.simulated import simulated_fault, simulated_group
 from tests.paired import noting
 from tests.sweeps import SimulatedSweep
@@ -123,6 +126,38 @@ def test_what_failed_points_to_the_log_of_the_attempt_and_role_that_failed(
         assert name is not None
         assert outputs.log_path(name).is_file()
         assert f"See logs/{name}.log." in report
+
+
+def test_a_start_killed_before_it_reported_leaves_that_to_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outputs: Outputs
+) -> None:
+    sweep = SimulatedSweep(monkeypatch, tmp_path / "outputs")
+    told: list[str] = []
+    monkeypatch.setattr(Tracker, "begin", lambda self, start: None)
+    monkeypatch.setattr(Tracker, "cell", lambda self, record: told.append(record.status))
+    monkeypatch.setattr(Tracker, "judged", lambda self, findings: told.append("judged"))
+    finished = lambda self, start, table="", answer="": told.append(start.start_id)  # noqa: E731
+    monkeypatch.setattr(Tracker, "finish", finished)
+    report = outputs.folder / "report.md"
+    assert sweep.run("method=ngram", measure=simulated_fault("HANG")) == EXIT_CELLS_FAILED
+    assert "FAILED" in report.read_text()
+    with monkeypatch.context() as killed:
+        killed.setattr(Driver, "finish", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            sweep.run("method=ngram")
+    assert not report.exists()
+    told.clear()
+    assert sweep.run("method=ngram") == EXIT_OK
+    assert "FAILED" not in report.read_text()
+    first, second = (start.start_id for start in outputs.starts())
+    assert told == ["OK", "OK", first, "judged", second]
+    told.clear()
+    assert sweep.run("method=ngram") == EXIT_OK
+    assert told == []
+
+
+def stopped(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def jumping(seconds: float, patch: pytest.MonkeyPatch) -> Callable[[GroupJob], Iterator[Event]]:

@@ -29,7 +29,7 @@ DOORS = {
 # itself. Rooms on one floor do not know each other. The zoo's verbs run the engine, so they live
 # high above the zoo that the engine is given checkpoints from.
 FLOORS = (
-    ("passwords",),
+    ("passwords", "interrupts"),
     ("errors", "values", "identity"),
     ("platforms", "installed"),
     ("spec", "locks", "commandline", "mistakes", "grid_errors", "verbs"),

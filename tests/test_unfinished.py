@@ -123,6 +123,22 @@ def test_an_interrupt_between_the_cells_and_their_closing_costs_no_verdict(
     assert jobs_of(sweep, BRACKETED) == []
 
 
+def test_a_cell_measured_again_for_its_baseline_is_not_lost_where_that_fails(
+    sweep: SimulatedSweep, outputs: Outputs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt(sweep, BRACKETED, measure=after(2))
+    before = {record.fingerprint: record for record in outputs.cells()}
+    requests = outputs.names("requests")
+    full = simulated_refusal("DISK_FULL", lambda job: job.role == "cells", paired_group)
+    jobs_of(sweep, BRACKETED, measure=full)
+    now = {record.fingerprint: record for record in outputs.cells()}
+    methods = [f for f, record in before.items() if record.at.method != "none"]
+    assert [now[f] for f in methods] == [before[f] for f in methods]
+    assert requests <= outputs.names("requests")
+    assert "they are made up for by the same command" in capsys.readouterr().err
+    assert jobs_of(sweep, BRACKETED) == ["opening 2+0", "cells 2+0", "closing 2+2"]
+
+
 def test_what_is_not_to_be_retried_is_left_without_its_baseline_and_named(
     sweep: SimulatedSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:

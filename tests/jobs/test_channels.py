@@ -22,7 +22,7 @@ from jobs.suite import (
     MailChannel,
 )
 from jobs.webhook import Shape
-from pipeline.driver import Terminated
+from pipeline.interrupts import Terminated
 from tests.jobs.nights import SUITE
 from tests.jobs.receivers import HOOK, SECRET, Receiver, sent, trickling
 from tests.jobs.test_message import same_as_golden, told
