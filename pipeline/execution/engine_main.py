@@ -19,7 +19,7 @@ import traceback
 from multiprocessing.connection import wait
 from typing import IO, TYPE_CHECKING
 
-from pipeline.execution.leftovers import free_memory, group
+from pipeline.execution.leftovers import die_with_parent, free_memory, group
 from pipeline.execution.messages import (
     COMMAND,
     EngineStart,
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 
 _TELL_EVERY_S = 1.0
 # How long vLLM has to say why its core ended, where it knows.
-_OWN_WORDS_S = 3.0
+_OWN_WORDS_S, _OWN_WORDS_AT_START_S = 3.0, 10.0
+# What vLLM calls its core; other processes that it starts on the way come and go.
+_CORE = "EngineCore"
 
 
 class Replies:
@@ -82,8 +84,10 @@ def _obey(line: str, engine: Engine | None, replies: Replies) -> Engine:
 
     command = COMMAND.validate_json(line)
     if isinstance(command, EngineStart):
+        ready = threading.Event()
+        threading.Thread(target=follow_cores, args=(ready,), daemon=True).start()
         engine = Engine(command)
-        threading.Thread(target=follow_cores, daemon=True).start()
+        ready.set()
         replies.send(Ready(vllm_version=engine.version))
         return engine
     assert engine is not None, "work was asked for before the engine was started"
@@ -94,23 +98,30 @@ def _obey(line: str, engine: Engine | None, replies: Replies) -> Engine:
     return engine
 
 
-def follow_cores() -> None:
+def follow_cores(ready: threading.Event) -> None:
     """End this process as its engine core ended, where that has a process of its own.
 
     vLLM's synchronous client would wait for the core's answer for ever: what watches the core
     closes the client's sockets and wakes nobody who waits at them.
+
+    Args:
+        ready: set when the engine has started, and with it all of its cores.
     """
-    cores = multiprocessing.active_children()
-    if not cores:
-        return
+    while not (cores := _cores()):
+        if ready.wait(0.2) and not _cores():
+            return
     wait([core.sentinel for core in cores])
-    time.sleep(_OWN_WORDS_S)
+    time.sleep(_OWN_WORDS_S if ready.is_set() else _OWN_WORDS_AT_START_S)
     code = next((core.exitcode for core in cores if core.exitcode), 1)
     sys.stderr.write(f"the engine core ended (exit code {code})\n")
     sys.stderr.flush()
     if code < 0:
         os.kill(os.getpid(), -code)
     os._exit(code)
+
+
+def _cores() -> list[multiprocessing.process.BaseProcess]:
+    return [p for p in multiprocessing.active_children() if p.name.startswith(_CORE)]
 
 
 def _follow_stdin(commands: queue.Queue[str]) -> None:
@@ -125,3 +136,7 @@ def _follow_stdin(commands: queue.Queue[str]) -> None:
 
 if __name__ == "__main__":
     main()
+elif __name__ == "__mp_main__":
+    # vLLM's core and its workers, which import this anew: they do not notice that who started them
+    # is gone, and where that is killed while its worker looks elsewhere, nobody ends them.
+    die_with_parent(freeing=True)

@@ -32,6 +32,11 @@ from pipeline.execution.leftovers import (
 _AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 _GRACE_S = 2.0
 _OVER = "over"
+_SAID = (
+    "\nthe command ended without a word: it was killed, or Ray ended it because its raylet was"
+    " gone; what it had running is ended too, no measured cell is lost, and the same command goes"
+    " on\n"
+)
 
 
 class Guard:
@@ -105,6 +110,9 @@ def _watch(owner: str, number: int) -> None:
     time.sleep(_GRACE_S)
     while left := _left(owner, number, noted):
         end(left)
+    # Of a driver that Ray ended, nobody else says anything.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(_SAID)
 
 
 if __name__ == "__main__":

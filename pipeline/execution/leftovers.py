@@ -137,14 +137,22 @@ def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{mark_of(os.getpid())}-")
 
 
-def die_with_parent() -> None:
-    """End this process when its parent is gone: a worker does not outlive its raylet."""
+def die_with_parent(*, freeing: bool = False) -> None:
+    """End this process when its parent is gone: a worker does not outlive its raylet.
+
+    Args:
+        freeing: also the shared memory that only this process holds by then.
+    """
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1.0)
-        os._exit(1)
+        try:
+            if freeing:
+                free_memory([psutil.Process()])
+        finally:
+            os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 

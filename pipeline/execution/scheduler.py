@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,13 +42,12 @@ from ray.util.scheduling_strategies import (
 )
 
 import pipeline
-from pipeline.errors import InfrastructureError
 from pipeline.execution import leftovers
 from pipeline.execution.events import Event, GroupJob, LeftoversEnded, StartDone
 from pipeline.execution.guard import Guard, guarded
 from pipeline.execution.nodes import call_this_node, names, safe
 from pipeline.execution.reach import ClusterError as ClusterError
-from pipeline.execution.reach import reach
+from pipeline.execution.reach import ClusterLostError, TaskLostError, reach
 from pipeline.execution.runner import Lost, Measure, Node
 from pipeline.spec import PlatformSpec, RayTarget
 
@@ -58,22 +57,8 @@ MACHINE = "machine"
 # Records are small; a Spark's memory is the model's.
 _OBJECT_STORE_BYTES = 200 * 1024**2
 _NODE_ID = "ray.io/node-id"
-
-
-class TaskLostError(InfrastructureError):
-    """Ray lost a short task twice."""
-
-    def __init__(self, what: str, why: str) -> None:
-        last = (why.strip().splitlines() or ["no reason given"])[-1]
-        super().__init__(
-            f"no node could look at it ({last[:200]})",
-            where=what,
-            remedy="see that the nodes are up and hold what the sweep names",
-        )
-
-
-class _ClusterLostError(Exception):
-    """Ray's own processes here ended while a task was waited for."""
+# How often a Ray of one's own is started again while nothing is measured yet.
+_RESTARTS = 3
 
 
 class Cluster:
@@ -112,9 +97,9 @@ class Cluster:
                 ray.init(**options)
                 break
             except Exception as error:
-                # A node that is too slow to start is told as a bare Exception. Ray gives it half a
-                # minute, which a busy machine may not manage at first and does once files are read.
-                if last or "timed out during startup" not in str(error):
+                # Ray gives its own processes half a minute, which a busy machine may not manage at
+                # first and does once files are read; and one that was killed is started again.
+                if last or not self.local:
                     raise ClusterError(self._target.address, error) from error
                 self._end()
         if self._guard is not None:
@@ -164,12 +149,13 @@ class Cluster:
 
         Raises:
             TaskLostError: it crashed twice, or its nodes were lost.
+            ClusterLostError: Ray, started here, ended as often.
         """
-        try:
-            return self._once(function, jobs)
-        except _ClusterLostError:
+        for _ in range(_RESTARTS):
+            with suppress(ClusterLostError):
+                return self._once(function, jobs)
             self.restart()
-            return self._once(function, jobs)
+        return self._once(function, jobs)
 
     def _once(self, function: Callable[[J], R], jobs: Mapping[str, J]) -> tuple[R, ...]:
         task = ray.remote(max_retries=1, max_calls=1, num_cpus=0)(function)
@@ -180,10 +166,12 @@ class Cluster:
         """What a task returns; Ray alone would wait for ever after its own processes ended."""
         while not ray.wait([reference], timeout=1.0)[0]:
             if not self.nodes():
-                raise _ClusterLostError(name) if self.local else TaskLostError(name, "no node")
+                raise ClusterLostError(name) if self.local else TaskLostError(name, "no node")
         try:
             return ray.get(reference)
         except RayError as error:
+            if self.local and not self.nodes():
+                raise ClusterLostError(name) from error
             raise TaskLostError(name, str(error)) from error
 
     def everywhere(self, function: Callable[[J], R], job: J) -> dict[str, R]:

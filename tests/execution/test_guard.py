@@ -29,7 +29,9 @@ GUARDED = (
 @pytest.fixture
 def driver(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", GUARDED, str(request.param)], stdout=subprocess.PIPE
+        [sys.executable, "-c", GUARDED, str(request.param)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     yield process
     process.kill()
@@ -48,12 +50,14 @@ def test_what_a_driver_started_goes_with_it(
 ) -> None:
     child, bare = started_by(driver)
     owner = mark_of(driver.pid)
-    if "killed" in request.node.name:
+    killed = "killed" in request.node.name
+    if killed:
         driver.kill()
-    driver.wait(15)
+    _, said = driver.communicate(timeout=15)
     _, alive = psutil.wait_procs([child, bare], timeout=15)
     assert not alive
     assert marked_by(owner) == []
+    assert (b"and the same command goes on" in said) == killed
 
 
 @pytest.mark.parametrize("driver", [60.0], indirect=True)

@@ -14,7 +14,8 @@ from pipeline.execution import scheduler
 from pipeline.execution.dispatch import Assignment, Dispatch
 from pipeline.execution.events import Event, GroupJob
 from pipeline.execution.faults import diagnosed
-from pipeline.execution.runner import Lost, NoNodeError, Runner
+from pipeline.execution.reach import ClusterLostError, TaskLostError
+from pipeline.execution.runner import Lost, Node, NoNodeError, Runner
 from pipeline.execution.scheduler import ClusterError, cluster, lost
 from pipeline.execution.worker import run_group
 from pipeline.records import Failure
@@ -109,6 +110,83 @@ def test_a_task_that_finds_its_disk_full_is_lost_with_that_for_a_reason(sweep: S
         with pytest.raises(Lost, match=r"^OSError: \[Errno 28\] No space left on device") as caught:
             here.event(stream)
     assert caught.value.kind == "WORKER_LOST"
+
+
+class Ending(scheduler.Cluster):
+    """A Ray of one's own that ends so many times before it does what it is asked."""
+
+    def __init__(self, times: int) -> None:
+        self._target = RayTarget()
+        self.times, self.restarts = times, 0
+
+    def nodes(self) -> dict[str, Node]:
+        return {} if self.restarts < self.times else {"here": Node("1", 1.0, True)}
+
+    def restart(self) -> None:
+        self.restarts += 1
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What Ray answers for each task in turn; an exception is raised."""
+    given: list[object] = []
+
+    def got(_: object) -> object:
+        answer = given.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(scheduler.ray, "wait", lambda waiting, timeout: (given, []))
+    monkeypatch.setattr(scheduler.ray, "get", got)
+    monkeypatch.setattr(scheduler.ray, "remote", lambda **_: lambda function: Task())
+    return given
+
+
+class Task:
+    def remote(self, job: object) -> object:
+        return job
+
+
+def test_a_ray_that_ends_while_prompts_are_read_is_started_again_each_time(
+    answers: list[object],
+) -> None:
+    ending = Ending(2)
+    answers += [exceptions.LocalRayletDiedError(), exceptions.LocalRayletDiedError(), "read"]
+    assert ending.anywhere(str, {"model": 1}) == ("read",)
+    assert ending.restarts == 2
+
+
+def test_a_ray_that_ends_again_and_again_is_told_in_a_sentence(answers: list[object]) -> None:
+    answers += [exceptions.LocalRayletDiedError()] * 9
+    with pytest.raises(ClusterLostError, match="end again and again") as caught:
+        Ending(9).anywhere(str, {"model": 1})
+    assert caught.value.exit_code == EXIT_NO_INFRASTRUCTURE
+
+
+def test_a_task_that_fails_while_ray_runs_is_told_as_such(answers: list[object]) -> None:
+    answers.append(exceptions.WorkerCrashedError())
+    with pytest.raises(TaskLostError, match="no node could look at it"):
+        Ending(0).anywhere(str, {"model": 1})
+
+
+def test_a_ray_of_one_s_own_that_does_not_start_is_tried_twice_and_told_for_what_it_is(
+    sweep: SweepConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[object] = []
+
+    def init(**options: object) -> None:
+        tries.append(options)
+        raise RuntimeError("the raylet died")
+
+    monkeypatch.setattr(scheduler.ray, "init", init)
+    with (
+        pytest.raises(ClusterError, match=r"the raylet died.*less busy") as caught,
+        cluster(RayTarget(), sweep.platform),
+    ):
+        pass
+    assert len(tries) == 2
+    assert "ray start" not in str(caught.value)
 
 
 def on_a_full_disk(job: GroupJob) -> Iterator[Event]:
