@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pipeline.zoo.heads import Head
 from pipeline.zoo.hidden import States
 from pipeline.zoo.loss import Vocabulary
+from pipeline.zoo.precision import products
 from pipeline.zoo.windows import window
 
 
@@ -83,7 +84,7 @@ def offline(
     for begin in range(0, len(ordered), 8):
         chosen = ordered[begin : begin + 8]
         batch = window([(states, i) for i in chosen])
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with products():
             outputs, columns = head.draft(batch, k)
         rows, size = batch.tokens.shape
         at = columns.expand(rows, -1)

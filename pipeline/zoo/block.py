@@ -106,7 +106,7 @@ def _attend_block(
     scores = scores.masked_fill(~visible.repeat_interleave(size, dim=1)[:, None], float("-inf"))
     blocks = [y.unflatten(2, (-1, size)) for y in (query, own_keys, own_values)]
     inside = (blocks[0] @ blocks[1].transpose(-1, -2)).float().flatten(2, 3) * scale
-    weights = torch.softmax(torch.cat([scores, inside], dim=-1), dim=-1).to(torch.bfloat16)
+    weights = torch.softmax(torch.cat([scores, inside], dim=-1), dim=-1).to(values.dtype)
     outer = weights[..., : keys.shape[2]] @ values
     inner = (weights[..., keys.shape[2] :].unflatten(2, (-1, size)) @ blocks[2]).flatten(2, 3)
     return (outer + inner).transpose(1, 2).flatten(2)

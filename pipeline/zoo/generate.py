@@ -144,7 +144,7 @@ class Writer:
         attend = self._cache.prefill(index)
         stream, kept = self._target.forward(tokens, positions, attend, self._keep)
         if kept:
-            self._streams[index, : tokens.shape[1]] = torch.cat(kept, dim=-1)
+            self._streams[index, : tokens.shape[1]] = torch.cat(kept, dim=-1).to(torch.bfloat16)
         self._temperature[index] = torch.tensor([r.temperature for r in requests])
         last = lengths - 1
         first = self._choose(stream[torch.arange(len(requests)), last], index, last)
@@ -159,7 +159,7 @@ class Writer:
         stream, kept = self._target.forward(tokens, positions, attend, self._keep)
         every = torch.arange(len(self._running))
         if kept:
-            self._streams[every, self._position] = torch.cat(kept, dim=-1)[:, 0]
+            self._streams[every, self._position] = torch.cat(kept, dim=-1)[:, 0].to(torch.bfloat16)
         self._last = self._choose(stream[:, 0], every, self._position)
         for running, token in zip(self._running, self._last.tolist(), strict=True):
             if running is not None:

@@ -16,6 +16,7 @@ from pipeline.zoo.lm import (
     rope_tables,
     rotate,
 )
+from pipeline.zoo.precision import PRODUCTS
 
 KV = KEY_HEADS * HEAD_DIM
 INNER = 1536
@@ -53,14 +54,14 @@ class Attention(nn.Module):
     def queries(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
         """[B, T, width] → [B, 9, T, D]."""
         heads = self.q_proj(x).unflatten(-1, (QUERY_HEADS, HEAD_DIM)).transpose(1, 2)
-        return rotate(self.q_norm(heads) if self.normed else heads, *rope).to(torch.bfloat16)
+        return rotate(self.q_norm(heads) if self.normed else heads, *rope).to(PRODUCTS)
 
     def keys_values(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """[B, T, width] → keys and values, each repeated to [B, 9, T, D]."""
         keys = self.k_proj(x).unflatten(-1, (KEY_HEADS, HEAD_DIM)).transpose(1, 2)
         keys = rotate(self.k_norm(keys) if self.normed else keys, *rope)
         values = self.v_proj(x).unflatten(-1, (KEY_HEADS, HEAD_DIM)).transpose(1, 2)
-        repeated = (y.to(torch.bfloat16).repeat_interleave(GROUP, dim=1) for y in (keys, values))
+        repeated = (y.to(PRODUCTS).repeat_interleave(GROUP, dim=1) for y in (keys, values))
         first, second = repeated
         return first, second
 

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - the customary name
 
+from pipeline.zoo.precision import PRODUCTS
+
 LAYERS, QUERY_HEADS, KEY_HEADS, HEAD_DIM = 30, 9, 3, 64
 GROUP = QUERY_HEADS // KEY_HEADS
 HIDDEN, VOCABULARY, ROPE_THETA, EPSILON = 576, 49152, 100_000.0, 1e-5
@@ -49,6 +51,7 @@ class Target:
     """Weights of the target and its forward pass. Not trained, hence not a Module."""
 
     def __init__(self, weights: dict[str, Tensor], max_length: int = 2048) -> None:
+        weights = {name: tensor.to(PRODUCTS) for name, tensor in weights.items()}
         self.embedding = weights["model.embed_tokens.weight"]
         self.norm = weights["model.norm.weight"]
         self.layers = [self._merged(weights, f"model.layers.{i}") for i in range(LAYERS)]
@@ -125,10 +128,10 @@ def causal(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 class SlotCache:
     """Keys and values of B independent sequences, each at its own length."""
 
-    def __init__(self, slots: int, length: int, dtype: torch.dtype = torch.bfloat16) -> None:
+    def __init__(self, slots: int, length: int) -> None:
         shape = (slots, KEY_HEADS, length, HEAD_DIM)
-        self.keys = [torch.zeros(shape, dtype=dtype) for _ in range(LAYERS)]
-        self.values = [torch.zeros(shape, dtype=dtype) for _ in range(LAYERS)]
+        self.keys = [torch.zeros(shape, dtype=PRODUCTS) for _ in range(LAYERS)]
+        self.values = [torch.zeros(shape, dtype=PRODUCTS) for _ in range(LAYERS)]
         self.length = length
 
     def prefill(self, slots: Tensor) -> Attend:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - the customary name
 
+from pipeline.zoo.precision import PRODUCTS
 from pipeline.zoo.windows import Window
 
 FREQUENT, SAMPLED = 1024, 1024
@@ -59,7 +60,8 @@ class Vocabulary:
     """
 
     def __init__(self, embedding: Tensor, ids: Tensor, seed: int = 0) -> None:
-        self._embedding, self._frequent, self._rest = embedding, ids[:FREQUENT], ids[FREQUENT:]
+        self._embedding = embedding.to(PRODUCTS)
+        self._frequent, self._rest = ids[:FREQUENT], ids[FREQUENT:]
         self._allowed = torch.zeros(embedding.shape[0], dtype=torch.bool)
         self._allowed[ids] = True
         self.sorted_ids = ids.sort().values
@@ -68,7 +70,7 @@ class Vocabulary:
     def argmax(self, outputs: Tensor) -> Tensor:
         """[N, H] outputs → target ids drafted greedily over the whole draft vocabulary."""
         rows = self._embedding[self.sorted_ids]
-        chunks = [F.linear(x, rows).argmax(-1) for x in outputs.to(torch.bfloat16).split(512)]
+        chunks = [F.linear(x, rows).argmax(-1) for x in outputs.to(PRODUCTS).split(512)]
         return self.sorted_ids[torch.cat(chunks)] if chunks else self.sorted_ids[:0]
 
     def candidates(self, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,7 +100,7 @@ class Vocabulary:
         soft = soft / soft.sum(-1, keepdim=True).clamp_min(1e-6)
         aim = SOFT_SHARE * soft
         aim[:, 0] += (1 - SOFT_SHARE) * known[:, 0]
-        logits = F.linear(outputs.to(torch.bfloat16), self._embedding[ids]).float() + offsets
+        logits = F.linear(outputs.to(PRODUCTS), self._embedding[ids]).float() + offsets
         wanted = logits.gather(1, at.clamp_min(0))
         share = aim.sum(-1)
         cross = share * torch.logsumexp(logits, dim=-1) - (aim * wanted).sum(-1)

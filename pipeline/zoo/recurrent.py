@@ -79,7 +79,7 @@ def _attend(
     scores = (query @ keys.transpose(-1, -2)).float() * scale
     scores = scores.masked_fill(~seen[:, None], float("-inf"))
     later = torch.stack([(query * key).float().sum(-1) * scale for key, _ in own], dim=-1)
-    weights = torch.softmax(torch.cat([scores, later], dim=-1), dim=-1).to(torch.bfloat16)
+    weights = torch.softmax(torch.cat([scores, later], dim=-1), dim=-1).to(values.dtype)
     mixed = weights[..., : keys.shape[2]] @ values
     for i, (_, value) in enumerate(own):
         mixed = mixed + weights[..., keys.shape[2] + i, None] * value

@@ -1,9 +1,10 @@
 """Training of one head: distillation on the cached hidden states, resumable at any step.
 
-Weights are fp32 masters, products run in bf16. Matrices are updated by Muon, norms and biases by
-AdamW.
+Weights are fp32 masters, products run in bf16 where the processor has it (`precision.py`). Matrices
+are updated by Muon, norms and biases by AdamW.
+
 A run is split into slices of its budget: learning rate and unroll follow the finished *share*, so
-    that the same schedule fits twenty minutes and ten hours.
+that the same schedule fits twenty minutes and ten hours.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from pipeline.zoo.hidden import States
 from pipeline.zoo.lm import HIDDEN, LAYERS
 from pipeline.zoo.loss import Labels, Vocabulary, labels_at
 from pipeline.zoo.memory import release
+from pipeline.zoo.muon import Muon
+from pipeline.zoo.precision import products
 from pipeline.zoo.recurrent import Eagle3, Mtp
 from pipeline.zoo.windows import Window, window
 
@@ -154,9 +157,7 @@ class Trainer:
         self.method, self.head, self.vocabulary = method, head, vocabulary
         matrices = [p for p in head.parameters() if p.ndim == 2]
         others = [p for p in head.parameters() if p.ndim != 2]
-        self._muon = torch.optim.Muon(
-            matrices, lr=MUON_RATE, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"
-        )
+        self._muon = Muon(matrices, lr=MUON_RATE, weight_decay=0.1)
         self._adam = torch.optim.AdamW(others, lr=ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0)
         self._random = Random(seed)
         self.step, self.spent_s, self.loss = 0, 0.0, 0.0
@@ -191,7 +192,7 @@ class Trainer:
         self.loss = value if self.step == 1 else 0.98 * self.loss + 0.02 * value
 
     def _loss(self, batch: Window, share: float) -> Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with products():
             outputs, columns = self._draft(batch, share)
             total, weights = torch.zeros(()), 0.0
             for i, output in enumerate(outputs):

@@ -26,7 +26,7 @@ def work(tmp_path_factory: pytest.TempPathFactory, cache: Path, target_folder: P
     out = work.parent / "heads"
     words = [sys.executable, "-m", "pipeline.zoo", "build", "budget=0.05"]
     words += [f"work={work}", f"out={out}", "seed=3"]
-    environment = {**os.environ, "SPEC_DECODE_PIPELINE_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "SPEC_DECODE_PIPELINE_CACHE": str(cache)}
     process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL)
     while not (work / "round-0000.jsonl").exists():
         assert process.poll() is None

@@ -11,6 +11,7 @@ from pipeline.zoo.drafters import AUX_LAYERS
 from pipeline.zoo.heads import Head
 from pipeline.zoo.hidden import LIKELIEST
 from pipeline.zoo.lm import HIDDEN
+from pipeline.zoo.precision import products
 from pipeline.zoo.recurrent import Eagle3, Mtp, Recurrent
 from pipeline.zoo.train import CLASSES
 from pipeline.zoo.windows import Window
@@ -67,7 +68,7 @@ def close(one: Tensor, other: Tensor) -> bool:
 
 @torch.no_grad()
 def draft(head: Head, window: Window, steps: int) -> list[Tensor]:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with products():
         return [output.float() for output in head.draft(window, steps)[0]]
 
 
@@ -103,7 +104,7 @@ def slot_by_slot(head: Recurrent, window: Window, slot: int, steps: int) -> list
     tokens, total = window.tokens[0], window.tokens.shape[1]
     keys, values, outputs = [], [], []
     hidden = torch.empty(0)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with products():
         for t in range(slot + steps):
             step = max(0, t - slot)
             embedded = head.embedding[tokens[min(t + 1, total - 1)]]
@@ -132,7 +133,7 @@ def test_a_dflash_block_sees_the_context_before_its_token_and_nothing_after() ->
     assert isinstance(head, Dflash)
 
     def at(changed: Window) -> Tensor:
-        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.no_grad(), products():
             return torch.stack([x.float() for x in head.draft(changed, 3, anchors)[0]])
 
     before = at(window)

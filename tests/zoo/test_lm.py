@@ -56,7 +56,7 @@ def test_writing_many_texts_at_once_gives_what_each_gives_alone(target: Target) 
         best = logits.max(-1).values
         for position in range(len(request.prompt) - 1, len(text) - 1):
             # bf16 ties may fall either way; a wrong cache would be off by far more.
-            assert best[position] - logits[position, text[position + 1]] < 0.5
+            assert best[position] - logits[position, text[position + 1]] < 1.0
 
 
 def test_an_answer_ends_at_its_cap_or_at_the_end_of_the_turn(target: Target) -> None:
