@@ -16,14 +16,24 @@ _KINDS: dict[str, Kind] = {"FAILED": "failed", "THROTTLED": "failed", "SUSPECT":
 def statuses(history: History, night: Night) -> Iterator[Finding]:
     """Cells that are not OK, and stayed so when they were measured again.
 
-    One that never was OK has not changed: it is a failed cell, whatever its drafter did.
+    One that never was OK has not changed: it is a failed cell, whatever its drafter did. One that
+    some starts measured and others did not says nothing yet.
     """
     for last in night.last:
         if last.status == "OK":
             continue
+        reason = f": {last.reason}" if last.reason else ""
+        every = night.measurements(last.fingerprint)
+        bad = sum(one.status != "OK" for one in every)
+        if bad < len(every) and not any(one.fingerprint == last.fingerprint for one in night.again):
+            yield Finding(
+                kind="unconfirmed",
+                about=last.label,
+                sentence=f"{bad} of {len(every)} starts ended {last.status}, the others OK{reason}",
+            )
+            continue
         good = _last_ok(history, last.label)
         since = f"was OK until {good.date}" if good is not None else "was not OK before either"
-        reason = f": {last.reason}" if last.reason else ""
         yield Finding(
             kind=_KINDS.get(last.status, "noop") if good is not None else "failed",
             about=last.label,
@@ -52,8 +62,7 @@ def missing(history: History, night: Night, rule: NightRule) -> Iterator[Finding
 def lossless(history: History, night: Night) -> Iterator[Finding]:
     """Methods whose answers the target itself would not have given."""
     for cell in night.cells:
-        tonight = night.measurements(cell.fingerprint)
-        if any(one.lossless == "not lossless" for one in tonight):
+        if night.inexact(cell.fingerprint):
             before = (c for n in history.nights for c in n.cells if c.label == cell.label)
             was = any(one.lossless == "lossless" for one in before)
             yield Finding(
@@ -72,7 +81,13 @@ def outputs(history: History, night: Night, rule: NightRule) -> Iterator[Finding
     """
     for cell in night.cells:
         steady = _steady(history, cell, rule)
-        changed = [p for p, digest in steady.items() if cell.outputs.get(p, digest) != digest]
+        given = [one.outputs for one in night.measurements(cell.fingerprint) if one.outputs]
+        # A start that still gives the usual answer shows that the target has not lost it.
+        changed = [
+            prompt
+            for prompt, digest in steady.items()
+            if given and all(one.get(prompt, digest) != digest for one in given)
+        ]
         if steady and len(changed) > rule.outputs * len(steady):
             yield Finding(
                 kind="outputs",
@@ -104,23 +119,26 @@ def known(history: History, label: str) -> bool:
 
 def _last_ok(history: History, label: str) -> Night | None:
     for night in reversed(history.nights):
-        if any(cell.label == label and cell.status == "OK" for cell in night.cells):
+        if any(cell.label == label and cell.status == "OK" for cell in night.last):
             return night
     return None
 
 
 def _steady(history: History, cell: Measured, rule: NightRule) -> dict[str, str]:
-    """The prompts that the nights of the baseline all answered the same, with that answer."""
+    """The prompts that the nights of the baseline answered the same in every start, with that."""
     decided = history.decided(cell.label)
     first = decided.night if decided is not None and decided.action == "accept" else ""
     nights = [
-        earlier.outputs
+        [one.outputs for one in night.measurements(earlier.fingerprint) if one.outputs]
         for night in history.nights
         for earlier in night.cells
-        if earlier.label == cell.label and earlier.outputs and _asked_the_same(earlier, cell)
+        if earlier.label == cell.label and _asked_the_same(earlier, cell)
         if night.id >= first and history.uncalled(night, cell.label)
-    ][-rule.nights :]
-    return _agreed(nights) if len(nights) >= rule.min_nights else {}
+    ]
+    answered = [starts for starts in nights if starts][-rule.nights :]
+    if len(answered) < rule.min_nights:
+        return {}
+    return _agreed([one for starts in answered for one in starts])
 
 
 def _asked_the_same(earlier: Measured, cell: Measured) -> bool:

@@ -102,6 +102,8 @@ class NightVerdict(Record):
         cells: labels of what was measured; compared: of these, what had earlier nights to be
             compared with.
         newly_left_out: labels of what the night before did not leave out.
+        fewer_starts: cells that not every start of the suite measured; newly_fewer: of these, those
+            that all starts measured the night before.
         measured_again: labels.
         lost: cells that had a baseline and can be compared with none tonight.
     """
@@ -117,6 +119,8 @@ class NightVerdict(Record):
     standing: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     newly_left_out: tuple[str, ...] = ()
+    fewer_starts: tuple[LeftOut, ...] = ()
+    newly_fewer: tuple[str, ...] = ()
     recommended: dict[str, str] = Field(default_factory=dict)
     cells: tuple[str, ...]
     compared: tuple[str, ...] = ()
@@ -148,4 +152,5 @@ class NightVerdict(Record):
         """Whether anything is different from what the night before said."""
         around = any(change.what != OWN_COMMIT for change in self.changes)
         findings = any(finding.news for finding in self.findings)
-        return bool(around or self.resolved or self.newly_left_out or findings)
+        less = self.newly_left_out or self.newly_fewer
+        return bool(around or self.resolved or less or findings)

@@ -108,6 +108,11 @@ class History:
         """The newest night whose message arrived: what it said is no news."""
         return next((night for night in reversed(self.nights) if not night.undelivered), None)
 
+    def standing(self, label: str) -> Measured | None:
+        """How the newest night that measured a cell left it; None where none did."""
+        every = (cell for night in reversed(self.nights) for cell in night.last)
+        return next((cell for cell in every if cell.label == label), None)
+
     def levels(self, fingerprint: str, of: Sampler, rule: NightRule) -> tuple[Level, ...]:
         """The nights that measured a cell, with the samples of what is asked for."""
         found = (self._level(night, fingerprint, of, rule) for night in self.nights)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property, partial
 
 from jobs import checks, sentences
 from jobs.changes import environment_changes, steps, suspects
-from jobs.ended import ended
+from jobs.ended import ended, replaced
 from jobs.findings import NO_BASELINE_AFTER, Finding, NightVerdict, Point, Trend
 from jobs.history import History, eligible, level, standard
 from jobs.levels import Level, Spread, nightly
@@ -51,11 +51,14 @@ class _Judge:
 
     def doubts(self, cell: Measured) -> bool:
         """Whether a cell has to be measured again before anything is said of it."""
+        before = self._history.standing(cell.label)
+        every = self._night.measurements(cell.fingerprint)
         if cell.status != "OK":
-            last = self._history.last
-            return last is not None and any(
-                before.label == cell.label and before.status == "OK" for before in last.cells
-            )
+            was_good = before is not None and before.status == "OK"
+            return was_good or any(one.status == "OK" for one in every)
+        was_exact = before is not None and before.lossless == "lossless"
+        if was_exact and any(one.lossless == "not lossless" for one in every):
+            return True
         return any(suspected(watched, self._rule) for watched in self._watched(cell))
 
     def verdict(self) -> NightVerdict:
@@ -72,21 +75,23 @@ class _Judge:
         ]
         heard = history.last_heard
         before = heard.found if heard is not None else ()
-        keys = {finding.key for finding in found}
-        quiet = [key for key in before if key not in keys and not _one_off(key)]
-        over = [key for key in quiet if ended(key, night, found, self._compared)]
+        quiet = [key for key in before if not _one_off(key) and not replaced(key, found)]
+        over = [key for key in quiet if ended(key, night, self._compared)]
         left_before = {one.label for one in heard.left_out} if heard is not None else set()
+        fewer_before = {one.label for one in heard.fewer_starts} if heard is not None else set()
         return NightVerdict(
             suite=night.suite,
             night=night.id,
             at=night.at,
             node_class=night.node_class,
             changes=environment_changes(heard, night) if heard is not None else (),
-            findings=tuple(f.model_copy(update={"news": f.key not in before}) for f in found),
+            findings=tuple(f.model_copy(update={"news": _is_news(f, before)}) for f in found),
             resolved=tuple(over),
             standing=tuple(key for key in quiet if key not in over),
             left_out=night.left_out,
             newly_left_out=tuple(o.label for o in night.left_out if o.label not in left_before),
+            fewer_starts=night.fewer_starts,
+            newly_fewer=tuple(o.label for o in night.fewer_starts if o.label not in fewer_before),
             recommended=recommended,
             cells=tuple(cell.label for cell in night.cells),
             compared=tuple(c.label for c in night.cells if self._is_compared(c)),
@@ -200,3 +205,8 @@ def _trend(watched: Watched, rule: NightRule) -> Trend:
 def _one_off(key: str) -> bool:
     """What is said once and does not end: a first night, and a recommendation that changed."""
     return key.partition(":")[0] in ("new", "recommendation")
+
+
+def _is_news(finding: Finding, before: Collection[str]) -> bool:
+    # Its key does not say from what to what, and it is found only where people heard otherwise.
+    return finding.kind == "recommendation" or finding.key not in before

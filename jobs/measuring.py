@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
+from jobs import folders
 from jobs.budget import leave_out, only, unmatched
 from jobs.night import LeftOut, Measured
 from jobs.reading import Planned, measured
@@ -19,16 +20,13 @@ from pipeline.errors import InputError, PipelineError
 from pipeline.estimate import Estimate, estimate
 from pipeline.execution.host import detect_platform
 from pipeline.outputs import Outputs, RecordError
-from pipeline.plan import Plan
+from pipeline.plan import Coordinates, Plan
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord, StartRecord
 from pipeline.results import duration
 from pipeline.spec import SweepConfig
 from pipeline.sweep import run
 
-# A night that ended before it was judged goes on within this time; later it would be two nights.
-RESUME_H = 12
-_DONE, _ID = "judged", "%Y%m%dT%H%M%S"
 # Of the budget, what is kept for what has to be measured again.
 _RESERVE = 0.2
 
@@ -53,6 +51,18 @@ class NoRoomError(InputError):
             where=f"suite {suite.name}: budget_hours",
             allowed=f"{_hours(shortest_s)} or more for the shortest cell, {_hours(all_s)} for all",
             remedy="the same command with dry_run=true shows the estimate",
+        )
+
+
+class SearchError(InputError):
+    """A suite whose sweep does not measure the same cells every night."""
+
+    def __init__(self, suite: str, sweep: str) -> None:
+        super().__init__(
+            f"sweep {sweep} searches for the best K, so that each night measures other cells",
+            where=f"suite {suite}: command",
+            allowed="a sweep that measures all of its grid",
+            remedy="add sweep.search=grid, and the K to watch with sweep.axes.k",
         )
 
 
@@ -81,14 +91,17 @@ class Measuring:
         self._suite, self._shown = suite, shown
         self._began = time.monotonic()
         self.root = NIGHTS / suite.name
-        self.id = _unfinished(self.root, now) or now.strftime(_ID)
+        self.id = folders.unfinished(self.root, now) or now.strftime(folders.ID)
         self._command = (*suite.command, *extra)
         if any(word.lstrip("+").startswith("output_dir=") for word in self._command):
             raise OwnPlaceError(suite.name)
         self._rounds, self._first = 0, list[str]()
         self.left_out: tuple[LeftOut, ...] = ()
+        self.fewer_starts: tuple[LeftOut, ...] = ()
         self._planned: Planned | None = None
-        self.config = self._config(self.root / self.id / "first")
+        self.config = self._config(self.folder / folders.FIRST)
+        # Of a night that was cut, the hours that its earlier starts took are gone.
+        self._began -= folders.taken_s(self.folder, self.config.name)
 
     @property
     def folder(self) -> Path:
@@ -101,14 +114,16 @@ class Measuring:
         return _outputs(self.config)
 
     @property
-    def start(self) -> StartRecord:
-        """The start that measured last."""
-        return self.outputs.starts()[-1]
+    def starts(self) -> tuple[StartRecord, ...]:
+        """Every start of the sweep in this night, in whatever round, the oldest first."""
+        every = folders.rounds(self.folder, self.config.name, console.warn_set_aside)
+        found = (start for outputs in every for start in outputs.starts())
+        return tuple(sorted(found, key=lambda start: start.started_at))
 
     @property
     def began_at(self) -> str:
         """When the night began, ISO 8601."""
-        return datetime.strptime(self.id, _ID).replace(tzinfo=UTC).isoformat()
+        return folders.began(self.id).isoformat()
 
     def show(self) -> tuple[str, ...]:
         """Print the night's plan; returns sentences on its hours and on what they leave out."""
@@ -135,7 +150,6 @@ class Measuring:
         run(self.config, self._command, skip=self._beyond_the_budget)
         assert self._planned is not None, "the sweep asks what to skip"
         found = measured(self.outputs, self._planned)
-        # A search for the best K does without some cells of the plan.
         self._first = [one.fingerprint for one in found]
         return found
 
@@ -148,11 +162,25 @@ class Measuring:
         for number in range(2, self._suite.starts + 1):
             which = f"start {number} of {self._suite.starts} of each engine"
             try:
-                found += self._round(f"start-{number}", self._first, self._budget_s, which)
+                measured_now, late = self._round(f"start-{number}", self._first, self._budget_s)
             except PipelineError as error:
                 console.warn(f"{which}: {error}")
+                self._lack(which, [LeftOut(at=at, reason=str(error)) for at in self._places])
                 break
+            found += measured_now
+            self._lack(which, late)
         return tuple(found)
+
+    @property
+    def _places(self) -> list[Coordinates]:
+        assert self._planned is not None, "there is a first round"
+        return [c.at for c in self._planned.plan.cells if c.fingerprint in set(self._first)]
+
+    def _lack(self, which: str, late: Iterable[LeftOut]) -> None:
+        """Note the cells that a further start does not measure, each with the first reason."""
+        known = {one.at for one in self.fewer_starts}
+        new = [one for one in late if one.at not in known]
+        self.fewer_starts += tuple(LeftOut(at=o.at, reason=f"{which}: {o.reason}") for o in new)
 
     def again(self, fingerprints: Collection[str]) -> tuple[Measured, ...]:
         """Measure some cells once more, by engines started anew, as many as there is time for.
@@ -162,34 +190,41 @@ class Measuring:
         """
         self._rounds += 1
         whole = self._suite.budget_hours * 3600
-        return self._round(f"again-{self._rounds}", fingerprints, whole, "measuring again")
+        found, late = self._round(f"again-{self._rounds}", fingerprints, whole)
+        if late:
+            console.warn(f"measuring again: no time for {', '.join(one.label for one in late)}")
+        return found
 
     def _round(
-        self, name: str, fingerprints: Collection[str], budget_s: float, what: str
-    ) -> tuple[Measured, ...]:
+        self, name: str, fingerprints: Collection[str], budget_s: float
+    ) -> tuple[tuple[Measured, ...], tuple[LeftOut, ...]]:
+        """Measure some cells of the plan; returns them, and those there is no time for."""
         assert self._planned is not None, "there is a first round"
         plan, prompts = self._planned.plan, self._planned.prompts
+        config = self._config(self.folder / name)
+        outputs = _outputs(config)
         others = frozenset(c.fingerprint for c in plan.cells) - frozenset(fingerprints)
         wanted = plan.without(others)
-        late = self._too_much(wanted, prompts, budget_s - (time.monotonic() - self._began))
-        if late:
-            console.warn(f"{what}: no time for {', '.join(one.label for one in late)}")
+        # What a night that was cut has measured of the round costs nothing any more.
+        due = wanted.without(folders.measured_in(outputs))
+        late = self._too_much(due, prompts, budget_s - (time.monotonic() - self._began))
         if len(late) == len(wanted.cells):
-            return ()
+            return (), late
         skipped = others | _fingerprints(wanted, late)
-        config = self._config(self.folder / name)
         run(config, self._command, skip=lambda plan, prompts: skipped)
-        return measured(_outputs(config), self._planned._replace(plan=plan.without(skipped)))
+        return measured(outputs, self._planned._replace(plan=plan.without(skipped))), late
 
     def close(self) -> None:
         """Mark the night as judged, so that the next start is a night of its own."""
-        (self.folder / _DONE).touch()
+        (self.folder / folders.DONE).touch()
 
     def _config(self, folder: Path) -> SweepConfig:
         command = [*self._command, f"output_dir={folder}"]
         config = read_command_line(command, detect_platform)
         if config is None or config.dry_run != self._shown:
             raise NotASweepError(self._suite.name)
+        if config.search != "grid":
+            raise SearchError(self._suite.name, config.name)
         return config
 
     @property
@@ -206,8 +241,10 @@ class Measuring:
 
     def _beyond_the_budget(self, plan: Plan, prompts: Mapping[str, PromptSet]) -> frozenset[str]:
         self._taken_in(plan, prompts)
-        starts = self._suite.starts
-        self.left_out = self._too_much(plan, prompts, self._budget_s, starts)
+        starts, there = self._suite.starts, folders.measured_in(self.outputs)
+        late = self._too_much(plan, prompts, self._budget_s, starts)
+        # A night that was cut keeps what it has, whatever its estimate has become.
+        self.left_out = tuple(o for o in late if not _fingerprints(plan, [o]) <= there)
         if self.left_out and len(self.left_out) == len(plan.cells):
             each = [self._seconds(only(plan, {c.fingerprint}), prompts) for c in plan.cells]
             whole = self._seconds(plan, prompts)
@@ -235,8 +272,8 @@ class Measuring:
     def _history(self) -> list[CellRecord]:
         """The records of this suite's newest nights that are on disk."""
         found: list[CellRecord] = []
-        rounds = [first for night in _nights(self.root) if (first := night / "first").is_dir()]
-        for folder in rounds[-3:]:
+        nights = [night / folders.FIRST for night in folders.nights(self.root)]
+        for folder in [one for one in nights if one.is_dir()][-3:]:
             with suppress(RecordError):
                 found += Outputs(folder, self.config.name).cells()
         return found
@@ -249,27 +286,6 @@ def _fingerprints(plan: Plan, left_out: Sequence[LeftOut]) -> frozenset[str]:
 
 def _outputs(config: SweepConfig) -> Outputs:
     return Outputs(Path(config.output_dir), config.name, console.warn_set_aside)
-
-
-def _unfinished(root: Path, now: datetime) -> str | None:
-    """The newest night, where it began lately and was not judged."""
-    nights = _nights(root)
-    if not nights or (nights[-1] / _DONE).exists():
-        return None
-    began = datetime.strptime(nights[-1].name, _ID).replace(tzinfo=UTC)
-    return nights[-1].name if now - began < timedelta(hours=RESUME_H) else None
-
-
-def _nights(root: Path) -> list[Path]:
-    """The folders of a suite's nights, the oldest first; what people put beside them is theirs."""
-    return sorted(path for path in root.glob("*T*") if path.is_dir() and _is_night(path.name))
-
-
-def _is_night(name: str) -> bool:
-    # Written again, since dates are also read where digits are missing.
-    with suppress(ValueError):
-        return datetime.strptime(name, _ID).strftime(_ID) == name
-    return False
 
 
 def _hours(measured_s: float) -> str:

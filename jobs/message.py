@@ -6,7 +6,7 @@ What changed around the cells comes first, since it explains most of what follow
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
 
 from jobs.ended import key_parts
@@ -86,6 +86,7 @@ def compose(suite: Suite, verdict: NightVerdict, further: Sequence[str] = ()) ->
     sections.append(Section(heading="Over", lines=over))
     left = tuple(Line(about=one.label, text=one.reason) for one in verdict.left_out)
     sections.append(Section(heading="Left out for the budget", lines=left))
+    sections.append(Section(heading="Measured by fewer starts", lines=tuple(_fewer(verdict))))
     return Message(
         title=title(verdict),
         exit_code=verdict.exit_code,
@@ -124,16 +125,26 @@ def _changes(verdict: NightVerdict) -> tuple[Line, ...]:
     )
 
 
+def _fewer(verdict: NightVerdict) -> Iterator[Line]:
+    """The cells that say less than in other nights, of which fewer starts make the level."""
+    new = verdict.newly_fewer
+    return _shared((one.label, one.reason, one.label in new) for one in verdict.fewer_starts)
+
+
 def _lines(findings: Sequence[Finding]) -> Iterator[Line]:
-    """One line per finding; cells about which the same is said share one."""
+    return _shared((finding.about, _text(finding), finding.news) for finding in findings)
+
+
+def _shared(said: Iterable[tuple[str, str, bool]]) -> Iterator[Line]:
+    """A line for each (about, text, news); cells about which the same is said share one."""
     same: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
-    for finding in findings:
-        same[_text(finding), finding.news].append(finding.about)
-    for (text, news), about in same.items():
-        if len(about) > _MANY:
-            yield Line(about=f"{len(about)} cells", text=f"{text}: {', '.join(about)}", news=news)
+    for about, text, news in said:
+        same[text, news].append(about)
+    for (text, news), every in same.items():
+        if len(every) > _MANY:
+            yield Line(about=f"{len(every)} cells", text=f"{text}: {', '.join(every)}", news=news)
         else:
-            yield from (Line(about=one, text=text, news=news) for one in about)
+            yield from (Line(about=one, text=text, news=news) for one in every)
 
 
 def _text(finding: Finding) -> str:
@@ -163,7 +174,9 @@ def _quiet(verdict: NightVerdict) -> str:
         names = [one.what for one in verdict.changes]
         more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
         text += f", but around them {', '.join(names[:_MANY])}{more}"
-    return text + (f"; {len(verdict.left_out)} left out" if verdict.left_out else "")
+    text += f"; {len(verdict.left_out)} left out" if verdict.left_out else ""
+    fewer = len(verdict.fewer_starts)
+    return text + (f"; {fewer} measured by fewer starts" if fewer else "")
 
 
 def _footer(suite: Suite, verdict: NightVerdict, further: Sequence[str]) -> Iterator[str]:

@@ -56,7 +56,7 @@ class Measured(Record):
 
 
 class LeftOut(Record):
-    """A cell that the night's budget had no room for."""
+    """A cell that was not measured, or not as often as the suite has it, and why."""
 
     at: Coordinates
     reason: str
@@ -77,6 +77,7 @@ class Night(Record):
         environment: versions by name: vLLM, driver, kernel and so on.
         cells: what was measured, in order.
         more: the same cells by further starts of their engines, as the suite has it every night.
+        fewer_starts: cells that not all of these starts measured, with the reason.
         again: the cells that looked changed, measured again, possibly more than once.
         recommended: by place (`smollm2-135m/chat/c1`) the setting to use there.
         called: labels of the cells that the night's verdict says have changed; they are no
@@ -97,6 +98,7 @@ class Night(Record):
     more: tuple[Measured, ...] = ()
     again: tuple[Measured, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    fewer_starts: tuple[LeftOut, ...] = ()
     recommended: dict[str, str] = Field(default_factory=dict)
     called: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
@@ -117,6 +119,16 @@ class Night(Record):
         """Every measurement of one cell, the first one first."""
         every = (*self.cells, *self.more, *self.again)
         return tuple(m for m in every if m.fingerprint == fingerprint)
+
+    def inexact(self, fingerprint: str) -> bool:
+        """Whether a start's answers were not the target's own, and measuring again says no other.
+
+        Each rescoring may be wrong by chance, so one that those after it contradict is not told.
+        """
+        again = [one for one in self.again if one.fingerprint == fingerprint]
+        cleared = bool(again) and all(one.lossless == "lossless" for one in again)
+        every = self.measurements(fingerprint)
+        return not cleared and any(one.lossless == "not lossless" for one in every)
 
     def _standing(self, fingerprint: str) -> Measured:
         again = [m for m in self.again if m.fingerprint == fingerprint]

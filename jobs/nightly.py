@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 from jobs import channels, failed
 from jobs.findings import NightVerdict
+from jobs.folders import RESUME_H
 from jobs.history import History
 from jobs.judge import judge, judged, to_measure_again
 from jobs.keeping import STORE, Waiting, load, night_entry, unjudged_entry
 from jobs.loading import load_suite
-from jobs.measuring import RESUME_H, Measuring
+from jobs.measuring import Measuring
 from jobs.message import Message, compose
 from jobs.night import Measured, Night
 from jobs.preview import asked, preview
@@ -175,16 +176,17 @@ def _run(suite: Suite, measuring: Measuring, places: Sequence[str]) -> int:
 
 def _measured(suite: Suite, measuring: Measuring) -> Night:
     cells, more = measuring.first(), measuring.more()
-    start = measuring.start
+    starts = measuring.starts
     return Night(
         id=measuring.id,
         suite=suite.name,
         at=measuring.began_at,
-        node_class=node_class(start, measuring.config.platform.name),
-        environment=environment(start),
+        node_class=node_class(starts[-1], measuring.config.platform.name),
+        environment=environment(starts),
         cells=cells,
         more=more,
         left_out=measuring.left_out,
+        fewer_starts=measuring.fewer_starts,
     )
 
 
@@ -198,7 +200,9 @@ def _doubts_settled(suite: Suite, measuring: Measuring, history: History, night:
     except PipelineError as error:
         # What was measured is judged all the same; what nobody confirmed is said to be so.
         console.warn(f"measuring again: {error}")
-    return night.model_copy(update={"again": tuple(again)})
+    # A night that was cut may have gone on with another kernel or driver.
+    around = environment(measuring.starts)
+    return night.model_copy(update={"again": tuple(again), "environment": around})
 
 
 def _told(suite: Suite, history: History, verdict: NightVerdict, message: Message) -> _Told:

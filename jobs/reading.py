@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pydantic import JsonValue
@@ -64,8 +64,19 @@ def cell_parts(planned: Planned) -> dict[str, dict[str, str]]:
     }
 
 
-def environment(start: StartRecord) -> dict[str, str]:
-    """The versions that a night ran on, by name, those people ask for first."""
+def environment(starts: Sequence[StartRecord]) -> dict[str, str]:
+    """The versions that a night ran on, by name; where its starts differ, one after the other."""
+    found: dict[str, list[str]] = {}
+    for start in starts:
+        for name, value in _versions(start).items():
+            values = found.setdefault(name, [])
+            if value not in values[-1:]:
+                values.append(value)
+    return {name: ", then ".join(values) for name, values in found.items()}
+
+
+def _versions(start: StartRecord) -> dict[str, str]:
+    """The versions that one start ran on, those people ask for first."""
     host, packages = start.host, start.packages
     vllm = next((packages[name] for name in _VLLM if name in packages), None)
     others = {k: v for k, v in packages.items() if k not in _VLLM}

@@ -23,13 +23,14 @@ from pipeline.methods import BASELINE
 def recommend(
     history: History, night: Night, spread: Spread, rule: NightRule
 ) -> tuple[dict[str, str], tuple[Finding, ...]]:
-    """Tonight's recommendations by place, and a finding for each that is not last night's.
+    """Tonight's recommendations by place, and a finding for each that people heard otherwise.
 
     Args:
         spread: the variance of a speed-up between nights.
     """
     findings = []
-    standing = history.last.recommended if history.last is not None else {}
+    # What no message brought, and a night that was never judged, recommend nothing to anybody.
+    standing = history.last_heard.recommended if history.last_heard is not None else {}
     # A place that was left out for one night keeps what was recommended for it.
     out = {place(one.at) for one in night.left_out}
     chosen = {where: name for where, name in standing.items() if where in out}
@@ -56,7 +57,7 @@ class _Choice:
     ) -> None:
         self._night, self._nights = night, (*history.nights, night)
         self._spread, self._rule = spread, rule
-        self._usable = {setting(c.at): c for c in cells if _usable(c, rule)}
+        self._usable = {setting(c.at): c for c in cells if _usable(night, c, rule)}
         # What failed, was left out for the budget or has no pair, says nothing against itself.
         self._untried = {setting(c.at) for c in cells if _untried(c, rule)}
         self._measured = {setting(c.at) for c in cells}
@@ -104,8 +105,9 @@ class _Choice:
         return None
 
 
-def _usable(cell: Measured, rule: NightRule) -> bool:
-    return eligible(cell, rule) and bool(_values(cell))
+def _usable(night: Night, cell: Measured, rule: NightRule) -> bool:
+    """Whether a cell as it stands can be advised, whichever of its starts gave other answers."""
+    return not night.inexact(cell.fingerprint) and eligible(cell, rule) and bool(_values(cell))
 
 
 def _untried(cell: Measured, rule: NightRule) -> bool:

@@ -125,7 +125,28 @@ def _edited(one: Measured, part: str) -> Measured:
 
 def _not_lossless() -> Situation:
     wrong = cell(MTP, seed=LONG).model_copy(update={"lossless": "not lossless"})
-    return quiet(LONG), night(LONG, cells=_with(LONG, wrong))
+    return quiet(LONG), night(LONG, cells=_with(LONG, wrong), again=[wrong, wrong])
+
+
+def _not_lossless_by_chance() -> Situation:
+    """A rescoring that said so once, and did not when it was done again."""
+    wrong = cell(MTP, seed=LONG).model_copy(update={"lossless": "not lossless"})
+    return quiet(LONG), night(LONG, cells=_with(LONG, wrong), again=[cell(MTP, seed=901)])
+
+
+def _one_start_failed() -> Situation:
+    """One start of three that did not come up, and no time to find out whether it does."""
+    dead = cell(MTP, status="FAILED", reason="EngineStartError: the engine ended with code 1")
+    starts = [usual(LONG), _with(LONG + 1, dead), usual(LONG + 2)]
+    return quiet(LONG), night(LONG, cells=starts[0], more=[*starts[1], *starts[2]])
+
+
+def _fewer_starts() -> Situation:
+    """Further starts that another sweep on the machine kept from being made."""
+    reason = "start 2 of 3 of each engine: another sweep measures on this machine"
+    tonight = night(LONG)
+    less = tuple(LeftOut(at=at, reason=reason) for at in (NONE, NGRAM, MTP))
+    return quiet(LONG), tonight.model_copy(update={"fewer_starts": less})
 
 
 def _outputs() -> Situation:
@@ -180,6 +201,9 @@ SITUATIONS: dict[str, Callable[[], Situation]] = {
     "prompts_edited": _prompts_edited,
     "checkpoint_edited": _checkpoint_edited,
     "not_lossless": _not_lossless,
+    "not_lossless_by_chance": _not_lossless_by_chance,
+    "one_start_failed": _one_start_failed,
+    "fewer_starts": _fewer_starts,
     "outputs_changed": _outputs,
     "recommendation": _recommendation,
     "left_out": _left_out,

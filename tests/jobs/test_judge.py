@@ -46,6 +46,9 @@ EXPECTED: dict[str, tuple[int, list[str]]] = {
     "prompts_edited": (5, ["no baseline"] * 3),
     "checkpoint_edited": (4, ["outputs"] + ["no baseline"] * 3),
     "not_lossless": (4, ["not lossless", "recommendation"]),
+    "not_lossless_by_chance": (0, []),
+    "one_start_failed": (5, ["unconfirmed"]),
+    "fewer_starts": (0, []),
     "outputs_changed": (4, ["outputs"]),
     "recommendation": (0, ["better", "recommendation"]),
     "left_out": (0, []),
@@ -115,7 +118,7 @@ def test_what_further_starts_show_is_no_regression_until_it_is_measured_again() 
 
 @pytest.mark.parametrize("status", ["FAILED", "NOOP_NO_DRAFTS"])
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_one_start_that_was_not_ok_is_measured_again_and_told_unless_it_then_is(
+def test_one_start_that_was_not_ok_is_told_as_such_only_where_it_stayed_so(
     which: int, status: Status
 ) -> None:
     starts = [usual(LONG), usual(LONG + 50), usual(LONG + 60)]
@@ -123,16 +126,67 @@ def test_one_start_that_was_not_ok_is_measured_again_and_told_unless_it_then_is(
     tonight = night(LONG, cells=starts[0], more=[*starts[1], *starts[2]])
     history = History([started(n, 1.2, 1.2, 1.2) for n in range(LONG)])
     assert to_measure_again(history, tonight, RULE) == (fingerprint(MTP),)
-    told = [f.about for f in judge(history, tonight, RULE).of("failed", "noop")]
-    assert told == [MTP.label]
-    cured = tonight.model_copy(update={"again": (cell(MTP, seed=901), cell(MTP, seed=902))})
-    assert not judge(history, cured, RULE).of("failed", "noop")
+    kinds = []
+    for again in ((), (cell(MTP, status=status),), (cell(MTP, seed=901), cell(MTP, seed=902))):
+        verdict = judge(history, tonight.model_copy(update={"again": again}), RULE)
+        kinds.append([f.kind for f in verdict.of("failed", "noop", "unconfirmed")])
+    assert kinds == [["unconfirmed"], ["failed" if status == "FAILED" else "noop"], []]
 
 
-def test_answers_that_one_start_alone_got_wrong_are_told() -> None:
+def test_a_start_that_failed_is_measured_again_wherever_the_cell_was_good_last() -> None:
+    dead = cell(MTP, status="FAILED")
+    once = night(LONG, cells=[*usual(LONG)[:2], dead], again=[cell(MTP, seed=901)])
+    without = night(LONG, cells=usual(LONG)[:2], left_out=[LeftOut(at=MTP, reason="no time")])
+    tonight = night(LONG + 1, cells=[*usual(LONG + 1)[:2], dead])
+    for before in (once, without):
+        history = History([*quiet(LONG), before])
+        assert to_measure_again(history, tonight, RULE) == (dead.fingerprint,)
+
+
+def test_a_cell_was_ok_until_the_last_night_that_left_it_so() -> None:
+    idle = cell(MTP, status="NOOP_NO_DRAFTS")
+    second = night(LONG, cells=usual(LONG), more=[*usual(LONG + 50)[:2], idle], again=[idle])
+    tonight = night(LONG + 1, cells=[*usual(LONG + 1)[:2], idle])
+    (finding,) = judge(History([*quiet(LONG), second]), tonight, RULE).of("noop")
+    assert quiet(LONG)[-1].date in finding.sentence
+
+
+def test_answers_that_one_start_alone_got_wrong_are_told_and_its_method_is_not_advised() -> None:
     wrong = usual(LONG)[2].model_copy(update={"lossless": "not lossless"})
-    verdict = judge(History(quiet(LONG)), night(LONG, more=[*usual(LONG)[:2], wrong]), RULE)
+    tonight = night(LONG, more=[*usual(LONG)[:2], wrong], again=[wrong])
+    verdict = judge(History(quiet(LONG)), tonight, RULE)
     assert [f.about for f in verdict.of("not lossless")] == [MTP.label]
+    assert verdict.recommended == {"tiny/chat/c1": "ngram K=4"}
+
+
+def test_answers_found_wrong_are_scored_again_unless_they_were_wrong_before() -> None:
+    wrong = usual(LONG)[2].model_copy(update={"lossless": "not lossless"})
+    tonight = night(LONG, cells=[*usual(LONG)[:2], wrong])
+    assert to_measure_again(History(quiet(LONG)), tonight, RULE) == (wrong.fingerprint,)
+    nights = kept(quiet(LONG), tonight)
+    tomorrow = night(LONG + 1, cells=[*usual(LONG + 1)[:2], wrong])
+    assert to_measure_again(History(nights), tomorrow, RULE) == ()
+    assert judge(History(nights), tomorrow, RULE).of("not lossless")
+    slow = cell(MTP, 1.2, seed=LONG).model_copy(update={"lossless": "not lossless"})
+    slower = night(LONG + 1, cells=[*usual(LONG + 1)[:2], slow])
+    assert to_measure_again(History(nights), slower, RULE) == (wrong.fingerprint,)
+
+
+def test_a_target_s_answers_are_looked_at_in_every_start() -> None:
+    other, dead = cell(NONE, 40.0, answers="other"), cell(NONE, status="FAILED")
+    rest = usual(LONG)[1:]
+    changed = night(LONG, cells=[dead, *rest], again=[other])
+    assert judge(History(quiet(LONG)), changed, RULE).of("outputs")
+    odd = night(LONG, cells=[other, *rest], more=usual(LONG + 50))
+    assert not judge(History(quiet(LONG)), odd, RULE).of("outputs")
+
+
+def test_answers_that_are_still_other_ones_are_not_over_where_the_first_start_failed() -> None:
+    other, dead = cell(NONE, 40.0, answers="other"), cell(NONE, status="FAILED")
+    nights = kept(quiet(LONG), night(LONG, cells=[other, *usual(LONG)[1:]]))
+    tonight = night(LONG + 1, cells=[dead, *usual(LONG + 1)[1:]], again=[other])
+    verdict = judge(History(nights), tonight, RULE)
+    assert (verdict.resolved, verdict.exit_code) == ((), 4)
 
 
 def test_the_setting_to_use_is_the_fastest_over_all_starts() -> None:
@@ -181,6 +235,55 @@ def test_what_a_message_said_that_did_not_arrive_is_news_again() -> None:
     verdict = judge(History([*before, lost]), tonight, RULE)
     assert verdict.findings[0].news
     assert verdict.has_news
+
+
+def test_a_recommendation_whose_message_was_lost_is_told_the_next_night() -> None:
+    before, first = SITUATIONS["recommendation"]()
+    again = [cell(NGRAM, 1.6, seed=950 + i) for i in range(2)]
+    tonight = night(LONG + 1, {"ngram": 1.6}, again=again)
+    heard = kept(list(before), first)[-1]
+    lost = heard.model_copy(update={"undelivered": True})
+    unjudged = first.model_copy(update={"undelivered": True, "recommended": {}})
+    told = [
+        [f.news for f in judge(History([*before, n]), tonight, RULE).of("recommendation")]
+        for n in (heard, lost, unjudged)
+    ]
+    assert told == [[], [True], [True]]
+
+
+def test_a_recommendation_that_changes_twice_is_news_twice() -> None:
+    before, first = SITUATIONS["recommendation"]()
+    nights = kept(list(before), first)
+    slow = [cell(NGRAM, 1.0, seed=950 + i) for i in range(2)]
+    back = judge(History(nights), night(LONG + 1, {"ngram": 1.0}, again=slow), RULE)
+    (finding,) = back.of("recommendation")
+    assert finding.key in nights[-1].found
+    assert finding.news
+    assert back.recommended == {"tiny/chat/c1": "mtp K=1"}
+
+
+@pytest.mark.parametrize(
+    ("was", "tonight"),
+    [("unconfirmed", "still_slower"), ("slower", "unconfirmed"), ("failed", "drafter_replaced")],
+)
+def test_a_finding_that_goes_on_under_another_name_is_not_over(was: str, tonight: str) -> None:
+    before, first = SITUATIONS[was]()
+    now = SITUATIONS[tonight]()[1]
+    later = night(LONG + 1, cells=now.cells, again=now.again)
+    verdict = judge(History(kept(list(before), first)), later, RULE)
+    assert (verdict.resolved, verdict.standing) == ((), ())
+    assert verdict.has_news
+
+
+def test_cells_measured_by_fewer_starts_are_news_once() -> None:
+    before, tonight = SITUATIONS["fewer_starts"]()
+    verdict = judge(History(before), tonight, RULE)
+    assert verdict.newly_fewer == (NONE.label, NGRAM.label, MTP.label)
+    assert verdict.has_news
+    assert verdict.exit_code == 0
+    nights = kept(list(before), tonight)
+    again = night(LONG + 1).model_copy(update={"fewer_starts": tonight.fewer_starts})
+    assert not judge(History(nights), again, RULE).has_news
 
 
 def test_what_changed_around_a_night_whose_message_was_lost_is_told_the_next() -> None:

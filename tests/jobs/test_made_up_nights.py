@@ -25,6 +25,9 @@ from tests.jobs.test_nightly import suite_in
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 
 
+CHANNEL = {"kind": "webhook", "shape": "plain", "url_env": "HOOK_URL", "tries": 1}
+
+
 class MadeUp:
     """A night whose measurements are stated, with all that follows from them for real."""
 
@@ -32,7 +35,7 @@ class MadeUp:
         self.id, self.began_at, self.left_out = tonight.id, tonight.at, ()
         self.root = NIGHTS / "mine"
         self.config = read_command_line(["+sweep=smoke"], detect_platform)
-        self.start = start_record()
+        self.starts, self.fewer_starts = (start_record(),), ()
         self.closed = False
         self._cells, self._more, self._trouble = tonight.cells, tonight.more, again
 
@@ -54,12 +57,11 @@ class MadeUp:
 @pytest.fixture
 def run_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, MadeUp]]:
     monkeypatch.chdir(tmp_path)
-    channel = {"kind": "webhook", "shape": "plain", "url_env": "HOOK_URL", "tries": 1}
 
     def one(tonight: Night, *extra: str, again: PipelineError | None = None) -> tuple[int, MadeUp]:
         made = MadeUp(tonight, again)
         monkeypatch.setattr(nightly, "Measuring", lambda *_: made)
-        arguments = suite_in(tmp_path / "conf", tell=[channel])
+        arguments = suite_in(tmp_path / "conf", tell=[CHANNEL])
         if extra:
             made.config = read_command_line(["+sweep=smoke", *extra], detect_platform)
         return nightly.main([*arguments, *extra]), made
@@ -160,6 +162,20 @@ def test_a_night_whose_judging_crashes_is_kept_all_the_same(
     (kept,) = everything(Keeper("smoke", None), "mine").nights
     assert kept.cells == night(0).cells
     assert kept.undelivered
+
+
+def test_a_password_that_cannot_be_read_is_told_to_nobody(
+    tmp_path: Path,
+    hook: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = suite_in(tmp_path / "conf", tell=[CHANNEL])
+    assert nightly.main([*arguments, "tracking.uri=postgresql://me:SEC!RET@host/db"]) == 2
+    kept = (NIGHTS / "mine" / "failed.json").read_text()
+    assert "SEC" not in hook.bodies[0]["markdown"] + kept + capsys.readouterr().err
+    assert "tracking.uri=…" in hook.bodies[0]["markdown"]
 
 
 def test_the_command_to_accept_names_the_store_of_the_night_and_no_password(

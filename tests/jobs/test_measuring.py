@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import measuring, nightly
-from jobs.measuring import Measuring, NoRoomError, OwnPlaceError, _nights, _unfinished
+from jobs import folders, measuring, nightly
+from jobs.measuring import Measuring, NoRoomError, OwnPlaceError, SearchError
 from jobs.night import Measured
 from jobs.reading import Planned
 from jobs.suite import ConsoleChannel, Suite
@@ -105,30 +105,42 @@ def test_every_further_start_measures_what_the_first_one_did(measured: list[set[
     assert measured[0] == measured[1] == measured[2]
 
 
-def test_further_starts_are_left_out_where_their_time_is_gone(
-    measured: list[set[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cells_that_a_further_start_has_no_time_for_are_named(measured: list[set[str]]) -> None:
     night = night_of(3 * seconds(PLAN) / 0.8 + 1, starts=3)
     night.first()
     night._began -= 3 * seconds(PLAN) - 100
     night.more()
     assert [len(cells) for cells in measured[1:]] == [1, 1]
-    assert "start 2 of 3 of each engine: " in capsys.readouterr().err
+    assert {one.label for one in night.fewer_starts} == measured[0] - measured[1]
+    assert len(night.fewer_starts) == len(PLAN.cells) - 1
+    assert all(o.reason.startswith("start 2 of 3 of each engine: ") for o in night.fewer_starts)
 
 
-def test_cells_that_a_search_did_without_are_no_lack_of_time(
-    measured: list[set[str]],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_what_a_night_that_was_cut_has_is_never_left_out_and_its_hours_are_gone(
+    measured: list[set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    night = night_of(10 * seconds(PLAN), starts=2)
-    chosen = PLAN.cells[:4]
-    found = [cell(c.at).model_copy(update={"fingerprint": c.fingerprint}) for c in chosen]
-    monkeypatch.setattr(measuring, "measured", lambda *_: tuple(found))
+    there = {cell.fingerprint for cell in PLAN.cells[:2]}
+    monkeypatch.setattr(folders, "taken_s", lambda *_: seconds(PLAN))
+    monkeypatch.setattr(folders, "measured_in", lambda _: there)
+    night = night_of(0.04 * 3600, starts=2)
     night.first()
-    night.more()
-    assert measured[1] == {c.at.label for c in chosen}
-    assert "no time" not in capsys.readouterr().err
+    assert {one.label for one in night.left_out} == measured[0] ^ {c.at.label for c in PLAN.cells}
+    assert {c.at.label for c in PLAN.cells[:2]} <= measured[0]
+    monkeypatch.setattr(folders, "measured_in", lambda _: frozenset())
+    assert night.more() == ()
+    assert {one.label for one in night.fewer_starts} == measured[0]
+
+
+def test_a_search_whose_cells_are_other_ones_every_night_is_refused() -> None:
+    suite = Suite(
+        name="mine",
+        command=("+sweep=choose_k",),
+        budget_hours=1,
+        tell=(ConsoleChannel(kind="console"),),
+    )
+    with pytest.raises(SearchError, match="sweep choose_k searches for the best K"):
+        Measuring(suite, (), NOW)
+    Measuring(suite, ["sweep.search=grid"], NOW)
 
 
 def test_a_further_start_that_cannot_be_made_costs_no_night(
@@ -143,6 +155,8 @@ def test_a_further_start_that_cannot_be_made_costs_no_night(
     monkeypatch.setattr(measuring, "run", busy)
     assert night.more() == ()
     assert capsys.readouterr().err.count("start 2 of 3 of each engine: a night is running") == 1
+    assert [one.at for one in night.fewer_starts] == [cell.at for cell in PLAN.cells]
+    assert "a night is running" in night.fewer_starts[0].reason
 
 
 def test_a_priority_that_no_cell_goes_by_is_named(
@@ -163,17 +177,6 @@ def test_a_night_keeps_its_own_place(given: str, measured: list[set[str]]) -> No
     )
     with pytest.raises(OwnPlaceError, match="a night is kept in outputs/nights/mine"):
         Measuring(suite, [given], NOW)
-
-
-def test_what_people_put_beside_the_nights_is_no_night(tmp_path: Path) -> None:
-    root = tmp_path / "mine"
-    night = root / "20261129T010000"
-    night.mkdir(parents=True)
-    for name in ("20261130T134444.old", "20261399T000000", "2026113T13444", "last", "T", "copyTo"):
-        (root / name / "first").mkdir(parents=True)
-    (root / "20261201T010000").touch()
-    assert _nights(root) == [night]
-    assert _unfinished(root, NOW) == night.name
 
 
 def test_the_command_ends_with_2_before_any_engine_where_no_cell_fits(

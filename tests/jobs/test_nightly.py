@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import yaml
 from jobs import nightly
 from jobs.history import History
 from jobs.keeping import everything
-from jobs.measuring import _unfinished
 from jobs.night import Night
 from jobs.suite import Suite
 from pipeline.locks import held
@@ -95,32 +93,6 @@ def test_a_second_night_beside_the_first_ends_with_5(
     assert "a night is running already (night of mine, process" in capsys.readouterr().err
 
 
-# --- a night that was cut short
-
-
-@pytest.mark.parametrize(
-    ("started", "judged", "goes_on"),
-    [
-        ("20261129T020000", False, True),
-        ("20261129T020000", True, False),
-        ("20261128T020000", False, False),
-    ],
-)
-def test_a_night_that_was_cut_short_goes_on_within_twelve_hours(
-    started: str, judged: bool, goes_on: bool, tmp_path: Path
-) -> None:
-    (tmp_path / started).mkdir()
-    (tmp_path / "last").mkdir()
-    if judged:
-        (tmp_path / started / "judged").touch()
-    now = datetime(2026, 11, 29, 8, tzinfo=UTC)
-    assert _unfinished(tmp_path, now) == (started if goes_on else None)
-
-
-def test_the_first_night_of_all_is_new(tmp_path: Path) -> None:
-    assert _unfinished(tmp_path / "none", datetime.now(UTC)) is None
-
-
 # --- who is told
 
 
@@ -163,6 +135,7 @@ def test_a_finding_that_stays_is_not_told_every_night(hook: Receiver) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.timeout(1800)  # six engine starts
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 def test_a_real_night_is_measured_judged_told_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -172,7 +145,7 @@ def test_a_real_night_is_measured_judged_told_and_kept(
         tmp_path / "conf",
         command=[
             *("+sweep=nightly_cpu", "dataset=echo", "dataset.limit=6"),
-            *("measure.max_tokens=12", "measure.repeats=2", "method=[none,mtp]"),
+            *("measure.max_tokens=12", "measure.repeats=2", "method=[none,ngram]"),
         ],
         starts=2,
         tell=[{"kind": "console"}, {"kind": "file", "folder": "last"}],
@@ -181,13 +154,13 @@ def test_a_real_night_is_measured_judged_told_and_kept(
     out = capsys.readouterr().out
     assert "2 cells, none with a baseline yet" in out
     (first,) = everything(Keeper("nightly_cpu", None), "mine").nights
-    none, mtp = first.cells
-    assert len(none.costs) == len(mtp.reference) == 6
+    none, ngram = first.cells
+    assert len(none.costs) == len(ngram.reference) == 6
     assert len(none.outputs) == 6
-    assert mtp.lossless == "lossless"
-    assert [one.fingerprint for one in first.more] == [none.fingerprint, mtp.fingerprint]
+    assert ngram.lossless == "lossless"
+    assert [one.fingerprint for one in first.more] == [none.fingerprint, ngram.fingerprint]
     assert first.more[0].outputs == none.outputs
-    assert first.more[1].costs != mtp.costs
+    assert first.more[1].costs != ngram.costs
     assert first.environment["vllm"]
     assert int(first.environment["usable cores"]) >= 1
     assert (tmp_path / "last" / "junit.xml").is_file()
