@@ -19,7 +19,7 @@ import traceback
 from multiprocessing.connection import wait
 from typing import IO, TYPE_CHECKING
 
-from pipeline.execution.leftovers import die_with_parent, free_memory, group
+from pipeline.execution.leftovers import die_with_parent, free_memory, free_named, group
 from pipeline.execution.messages import (
     COMMAND,
     EngineStart,
@@ -111,6 +111,7 @@ def follow_cores(ready: threading.Event) -> None:
         if ready.wait(0.2) and not _cores():
             return
     wait([core.sentinel for core in cores])
+    free_named(core.pid for core in cores if core.pid is not None)
     time.sleep(_OWN_WORDS_S if ready.is_set() else _OWN_WORDS_AT_START_S)
     code = next((core.exitcode for core in cores if core.exitcode), 1)
     sys.stderr.write(f"the engine core ended (exit code {code})\n")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pipeline.errors import InfrastructureError
 from pipeline.execution.leftovers import MARK as MARK
-from pipeline.execution.leftovers import free_memory, group, mark_of, note
+from pipeline.execution.leftovers import free_memory, free_named, group, mark_of, note
 from pipeline.execution.messages import (
     REPLY,
     Answer,
@@ -115,6 +115,7 @@ class EngineProcess:
                 start_new_session=True,
             )
         self._buffer = b""
+        self._pids = {self._process.pid}
         try:
             reply = self._asked(_start(config), config.start_deadline_s, starting=True)
         except BaseException:
@@ -146,6 +147,7 @@ class EngineProcess:
     def note(self, folder: Path) -> None:
         """Write down its processes, so that they are found if the worker is killed."""
         note(folder, self._process.pid)
+        self._pids |= {process.pid for process in group(self._process.pid)}
 
     def stop(self) -> None:
         """End the process, everything in its session, and its memory; safe to call twice."""
@@ -161,6 +163,8 @@ class EngineProcess:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(number, sign)
             if self._gone(number, _END_S):
+                # Of those that were killed before, too.
+                free_named(self._pids)
                 return
         raise EngineError(f"process group {number} of an engine could not be ended")
 

@@ -29,6 +29,7 @@ _FOLDER = "spec-decode-"
 _NOTED = "processes"
 _POLITE_S, _END_S = 2.0, 5.0
 _SHARED = Path("/dev/shm")
+_NAMED_BY_PID = ("__KMP_REGISTERED_LIB_{}_*", "sem.loky-{}-*")
 
 
 def mark_of(pid: int) -> str:
@@ -87,11 +88,23 @@ def free_memory(processes: Iterable[psutil.Process]) -> None:
     It is gone with them then; killed, neither they nor Python's resource tracker would see to it.
     """
     ending = set(processes)
+    free_named(process.pid for process in ending)
     segments = {segment for process in ending for segment in _segments(process)}
     others = (p for p in psutil.process_iter() if p not in ending) if segments else ()
     for segment in segments - {s for process in others for s in _segments(process)}:
         with contextlib.suppress(OSError):
             segment.unlink()
+
+
+def free_named(pids: Iterable[int]) -> None:
+    """Remove what libraries keep under the numbers of engine processes and do not map.
+
+    Intel's OpenMP registers itself so, and loky its semaphores; a killed process leaves both.
+    """
+    for pattern in (p.format(pid) for pid in pids for p in _NAMED_BY_PID):
+        for path in _SHARED.glob(pattern):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def group(number: int) -> list[psutil.Process]:

@@ -1,17 +1,22 @@
-"""A hundred kills: `python -m tests.benchmarks.chaos WORK_FOLDER [--kills 100] [--lock FILE]`
+"""Random kills: `python -m tests.benchmarks.chaos WORK_FOLDER [--kills 100] [--lock FILE]`
 
-A real sweep of short cells (real Ray, real vLLM with its engine core in a process of its own,
-n-gram drafts) is started again and again. Each time one process is killed with SIGKILL at a random
-moment, by the clock or by the cells that are durable: the driver, Ray's raylet, the Ray worker, the
-measuring process or the engine core. A command that lives through a kill meets the next one; one
-that ends is followed by the same command. A sweep that is complete is compared with one that nobody
-disturbed, and the next one begins.
+Real sweeps of short cells (real Ray, real vLLM with its engine core in a process of its own, plain
+decoding and n-gram drafts) are started again and again, every other one with the baseline beside
+its method, and every other one with the baseline around it. Each time one process is killed with
+SIGKILL at a random moment, by the clock or by the cells that are durable: the driver, Ray's raylet,
+the Ray worker, the measuring process or the engine core. A command that lives through a kill meets
+the next one; one that ends is followed by the same command. A sweep that is complete is compared
+with one that nobody disturbed, and the next one begins.
 
-Counted: what was at stake (cells that were durable at the moments of the kills, summed), cells lost
-(durable once and gone, or missing at the end of a sweep), cells measured again after they were
-durable, processes left 15 s after a kill that belong to nobody, and 15 s after the command's end at
-all. What happened so far is kept in the work folder, so that it can be stopped at any time and goes
-on; the figures are written beside this file when all kills are done.
+Counted: what was at stake (cells that were durable at the moments of the kills, summed); cells lost
+(durable once and gone, or missing at the end of a sweep, or of a command that hangs); cells
+measured again after they were durable, of which those whose baseline was cut off at one end are
+counted by themselves, since only measuring them again gives them one; processes left 15 s after a
+kill outside the tree of the command, and 15 s after its end at all; shared memory that a command
+left; tracebacks that it showed.
+
+What happened so far is kept in the work folder, so that it can be stopped at any time and goes on.
+Each work folder is a run, and its figures stand beside this file with those of other runs.
 """
 
 from __future__ import annotations
@@ -32,26 +37,28 @@ from pathlib import Path
 import psutil
 from filelock import FileLock
 
-from pipeline.execution.leftovers import orphans
+from pipeline.execution import host
 from pipeline.outputs import Outputs
+from pipeline.provenance import git_commit
+from tests.benchmarks.victims import MARK, VICTIMS, found, gone_by, marked, nobodys
 
 RESULT = Path(__file__).parent / "results" / "chaos.json"
-MARK = "CHAOS_UNDER_TEST"
 SWEEP = "smoke"
 COMMAND = [
     *(sys.executable, "-m", "pipeline", f"+sweep={SWEEP}", "tracking=off"),
-    *("method=ngram", "dataset=[short0,short1,short2,short3]", "sweep.axes.concurrency=[1,2,3]"),
+    *("method=[none,ngram]", "dataset=[short0,short1,short2]", "sweep.axes.concurrency=[1,2]"),
     *("measure.max_tokens=6", "measure.warmup_tokens=4", "platform.engine_core=own_process"),
     "--config-dir=../options",
 ]
+PAIRINGS = ("interleaved", "bracketed")
 # Two prompts a data set, so that a cell takes about a second.
-FILES = ("chat", "echo", "code", "json")
+FILES = ("chat", "echo", "code")
 DATASET = "name: short{}\nsource: {{kind: bundled, file: {}.jsonl}}\nlimit: 2\nmax_tokens: 6\n"
-VICTIMS = ("driver", "raylet", "worker", "measuring", "core")
-TITLES, BEGAN = ("ray::", "VLLM::"), time.time()
 GONE_S, COMMAND_S, CELLS, BY_CLOCK = 15.0, 900.0, 12, 0.75
-LONGEST_WAIT_S, LONGEST_WAIT_FOR_THE_LAST_S = 25.0, 50.0
-"""An engine's start takes most of the first; so that sweeps end too, the last cell has longer."""
+LONGEST_WAIT, LONGEST_WAIT_FOR_THE_LAST = 0.3, 0.8
+"""Shares of what a sweep takes that nobody disturbs: an engine's start takes most of the first; so
+that sweeps end too, the last cell has longer."""
+SHARED = Path("/dev/shm")
 
 
 @dataclass
@@ -67,13 +74,24 @@ class Tally:
     sweeps: int = 0
     cells_lost: int = 0
     measured_again: int = 0
+    measured_again_for_a_baseline: int = 0
     left_after_kill: int = 0
     left_after_end: int = 0
+    shared_memory_left: int = 0
+    tracebacks: int = 0
     other_identities: int = 0
     exit_codes: Counter[str] = field(default_factory=Counter)
     # Of the sweep in progress: by fingerprint, the start and the moment that measured it.
     durable: dict[str, str] = field(default_factory=dict)
     undisturbed: list[str] = field(default_factory=list)
+    undisturbed_s: float = 0.0
+    commit: str = field(default_factory=lambda: str(git_commit()))
+    cpu: str = field(default_factory=lambda: str(host.facts()["cpu"]))
+
+    @property
+    def pairing(self) -> str:
+        """How the sweep in progress brings its baseline close in time."""
+        return PAIRINGS[self.sweeps % len(PAIRINGS)]
 
 
 def main() -> int:
@@ -85,14 +103,14 @@ def main() -> int:
     lock = FileLock(arguments.lock or arguments.folder / "lock")
     if not tally.undisturbed:
         with lock:
-            tally.undisturbed = undisturbed(arguments.folder / "undisturbed")
+            tally.undisturbed_s, tally.undisturbed = undisturbed(arguments.folder / "undisturbed")
         state.write_text(json.dumps(vars(tally)))
     while tally.plan or tally.durable:  # the last sweep is led to its end by nobody killing it
         with lock:
             round_of(arguments.folder / "disturbed", tally)
         state.write_text(json.dumps(vars(tally)))
         report(tally)
-    RESULT.write_text(json.dumps(figures(tally), indent=1) + "\n")
+        keep(arguments.folder.name, figures(tally))
     return 0
 
 
@@ -123,12 +141,12 @@ def write_options(folder: Path) -> None:
         (place / f"short{number}.yaml").write_text(DATASET.format(number, file))
 
 
-def started(folder: Path) -> subprocess.Popen[bytes]:
+def started(folder: Path, pairing: str) -> subprocess.Popen[bytes]:
     """The command, in a folder of its own whose mark all its processes carry."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
-            COMMAND,
+            [*COMMAND, f"platform.pairing={pairing}"],
             cwd=folder,
             stdout=log,
             stderr=log,
@@ -137,25 +155,27 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def undisturbed(folder: Path) -> list[str]:
-    """The identities of a sweep that nobody disturbs."""
+def undisturbed(folder: Path) -> tuple[float, list[str]]:
+    """What a sweep takes that nobody disturbs, in seconds, and the identities of its cells."""
     shutil.rmtree(folder, ignore_errors=True)
-    assert started(folder).wait(COMMAND_S) == 0, (folder / "log").read_text()
-    return sorted(r.fingerprint for r in Outputs(folder / "outputs", SWEEP).cells())
+    began = time.monotonic()
+    assert started(folder, PAIRINGS[0]).wait(COMMAND_S) == 0, (folder / "log").read_text()
+    took = time.monotonic() - began
+    return took, sorted(r.fingerprint for r in Outputs(folder / "outputs", SWEEP).cells())
 
 
 def round_of(folder: Path, tally: Tally) -> None:
     """One command, kills for as long as it lives, and what all of them left."""
-    process = started(folder)
+    process = started(folder, tally.pairing)
     tally.commands += 1
-    victims = []
-    while tally.plan and (moment := kill(folder, tally.plan[-1], process)):
+    said, shared, victims = (folder / "log").stat().st_size, set(SHARED.iterdir()), []
+    while tally.plan and (moment := kill(folder, tally, process)):
         victims.append(tally.plan.pop())
         tally.kills[victims[-1]] += 1
         tally.moments[moment] += 1
-        tally.at_stake += durable(folder)
+        tally.at_stake += len(tally.durable)
         time.sleep(GONE_S)
-        tally.left_after_kill += len(nobodys(folder))
+        tally.left_after_kill += len(nobodys(folder, process))
         count(folder, tally)
     with suppress(subprocess.TimeoutExpired):
         process.wait(COMMAND_S)
@@ -167,25 +187,29 @@ def round_of(folder: Path, tally: Tally) -> None:
     tally.exit_codes[f"{' '.join(victims) or 'none'}: {process.returncode}"] += 1
     gone_by(folder, GONE_S)
     tally.left_after_end += len(marked(folder))
+    tally.shared_memory_left += len(set(SHARED.iterdir()) - shared)
+    tally.tracebacks += (folder / "log").read_bytes()[said:].count(b"Traceback (most recent")
     count(folder, tally)
     if process.returncode == 0:
         finish(folder, tally)
 
 
-def kill(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> str:
+def kill(folder: Path, tally: Tally, process: subprocess.Popen[bytes]) -> str:
     """Wait for the victim and for a random moment; what chose it, or nothing if none came."""
-    left = CELLS - durable(folder)
+    victim, left = tally.plan[-1], CELLS - durable(folder)
     by_clock = random.random() < BY_CLOCK or left < 2
-    seconds = random.uniform(0, LONGEST_WAIT_FOR_THE_LAST_S if left < 2 else LONGEST_WAIT_S)
+    longest = LONGEST_WAIT_FOR_THE_LAST if left < 2 else LONGEST_WAIT
+    seconds = random.uniform(0, longest * tally.undisturbed_s)
     cells = CELLS - left + random.randrange(1, max(left, 2))
-    there = None
-    while process.poll() is None:
+    there, deadline = None, time.monotonic() + COMMAND_S
+    while process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.25)
         there = there or (time.monotonic() if found(folder, victim, process) else None)
         due = time.monotonic() > (there or 0) + seconds if by_clock else durable(folder) >= cells
         targets = found(folder, victim, process) if there and due else []
         with suppress(psutil.Error):
             for target in targets[:1]:
+                count(folder, tally)
                 target.kill()
                 return "clock" if by_clock else "cells"
     return ""
@@ -205,62 +229,15 @@ def durable(folder: Path) -> int:
     return len(measured(folder))
 
 
-def found(folder: Path, victim: str, process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    if victim == "driver":
-        return [psutil.Process(process.pid)] if process.poll() is None else []
-    return [p for p in marked(folder) if is_a(victim, p)]
-
-
-def is_a(victim: str, process: psutil.Process) -> bool:
-    with suppress(psutil.Error):
-        line = " ".join(process.cmdline())
-        return {
-            "raylet": process.name() == "raylet",
-            "worker": line.startswith("ray::on_node"),
-            "measuring": "pipeline.execution.engine_main" in line,
-            "core": "EngineCore" in line,
-        }[victim]
-    return False
-
-
-def marked(folder: Path) -> list[psutil.Process]:
-    """Everything that a command in the folder has running."""
-    here = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            mark = process.environ().get(MARK, "")
-            if process.status() != psutil.STATUS_ZOMBIE and (
-                mark == str(folder) or (not mark and titled(process))
-            ):
-                here.append(process)
-    return here
-
-
-def titled(process: psutil.Process) -> bool:
-    """Whether it has a title of Ray's or vLLM's and is younger than this script.
-
-    Who sets a title may write it over its environment. So nothing else may run Ray here meanwhile.
-    """
-    title = " ".join(process.cmdline()) or process.name()
-    return process.create_time() > BEGAN and title.startswith(TITLES)
-
-
-def nobodys(folder: Path) -> list[psutil.Process]:
-    pids = {p.pid for p in marked(folder)}
-    return [p for p in orphans() if p.pid in pids]
-
-
-def gone_by(folder: Path, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while marked(folder) and time.monotonic() < deadline:
-        time.sleep(0.2)
-
-
 def count(folder: Path, tally: Tally) -> None:
     """Compare what is durable now with what was before."""
     now = measured(folder)
     tally.cells_lost += len(tally.durable.keys() - now.keys())
-    tally.measured_again += sum(now[f] != moment for f, moment in tally.durable.items() if f in now)
+    again = sum(now[f] != moment for f, moment in tally.durable.items() if f in now)
+    if tally.pairing == "bracketed":
+        tally.measured_again_for_a_baseline += again
+    else:
+        tally.measured_again += again
     tally.durable = now
 
 
@@ -276,9 +253,15 @@ def finish(folder: Path, tally: Tally) -> None:
 
 def figures(tally: Tally) -> dict[str, object]:
     kept = dict(vars(tally))
-    for name in ("plan", "command", "durable", "undisturbed"):
+    for name in ("plan", "command", "durable", "undisturbed", "undisturbed_s"):
         kept.pop(name)
     return {"cells_of_a_sweep": len(tally.undisturbed), **kept}
+
+
+def keep(run: str, figures: dict[str, object]) -> None:
+    """Put a run's figures beside those of the others."""
+    others = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
+    RESULT.write_text(json.dumps({**others, run: figures}, indent=1) + "\n")
 
 
 def report(tally: Tally) -> None:

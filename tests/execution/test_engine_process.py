@@ -81,6 +81,7 @@ class Deaf(EngineProcess):
         self._process = subprocess.Popen(
             ["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
+        self._pids = {self._process.pid}
 
 
 def test_a_command_that_a_stuck_engine_does_not_take_is_a_hang(ngram_config: EngineConfig) -> None:
@@ -110,6 +111,9 @@ HOLDS_MEMORY = (
     "#!{python}\nimport time; from multiprocessing import shared_memory, resource_tracker\n"
     "s = shared_memory.SharedMemory(name='{name}', create=True, size=4096)\n"
     "resource_tracker.unregister(s._name, 'shared_memory')\n"
+    "import os, pathlib; own = pathlib.Path('/dev/shm')\n"
+    "(own / f'__KMP_REGISTERED_LIB_{{os.getpid()}}_0').touch()\n"
+    "(own / f'sem.loky-{{os.getpid()}}-x').touch()\n"
     "print('{ready}', flush=True)\ntime.sleep(60)\n"
 )
 
@@ -125,8 +129,33 @@ def test_the_shared_memory_of_an_engine_is_freed_when_it_is_stopped(
     monkeypatch.setattr(sys, "executable", str(program))
     process = EngineProcess(plan(coordinates()).groups[0].engine, tmp_path / "log")
     assert (Path("/dev/shm") / name).exists()
+    assert len(named_by(process._process.pid)) == 2
     process.stop()
     assert not (Path("/dev/shm") / name).exists()
+    assert named_by(process._process.pid) == []
+
+
+def test_what_a_killed_engine_s_libraries_left_under_its_number_goes_when_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, program = f"spec-decode-test-killed-{os.getpid()}", tmp_path / "engine"
+    ready = Ready(vllm_version="none").model_dump_json()
+    program.write_text(HOLDS_MEMORY.format(python=sys.executable, name=name, ready=ready))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    process = EngineProcess(plan(coordinates()).groups[0].engine, tmp_path / "log")
+    os.kill(process._process.pid, signal.SIGKILL)
+    process.stop()
+    (Path("/dev/shm") / name).unlink()  # nobody's to find once its only holder is dead
+    assert named_by(process._process.pid) == []
+
+
+def named_by(pid: int) -> list[str]:
+    return [
+        path.name
+        for path in Path("/dev/shm").iterdir()
+        if str(pid) in path.name.split("_") or f"-{pid}-" in path.name
+    ]
 
 
 @engine
