@@ -16,7 +16,8 @@ kill outside the tree of the command, and 15 s after its end at all; shared memo
 left; tracebacks that it showed.
 
 What happened so far is kept in the work folder, so that it can be stopped at any time and goes on.
-Each work folder is a run, and its figures stand beside this file with those of other runs.
+Each work folder is a run, and its figures stand beside this file with those of other runs; the
+first one was made before baselines, what was at stake, shared memory and tracebacks were counted.
 """
 
 from __future__ import annotations
