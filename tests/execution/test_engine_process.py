@@ -118,16 +118,22 @@ HOLDS_MEMORY = (
 )
 
 
-def test_the_shared_memory_of_an_engine_is_freed_when_it_is_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, program = f"spec-decode-test-stop-{os.getpid()}", tmp_path / "engine"
+def holding(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineProcess:
+    """Such an engine, with shared memory of that name."""
+    program = tmp_path / "engine"
     ready = Ready(vllm_version="none").model_dump_json()
     program.write_text(HOLDS_MEMORY.format(python=sys.executable, name=name, ready=ready))
     program.chmod(0o755)
-    monkeypatch.setattr(engine_process, "_END_S", 1.0)
     monkeypatch.setattr(sys, "executable", str(program))
-    process = EngineProcess(plan(coordinates()).groups[0].engine, tmp_path / "log")
+    return EngineProcess(plan(coordinates()).groups[0].engine, tmp_path / "log")
+
+
+def test_the_shared_memory_of_an_engine_is_freed_when_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"spec-decode-test-stop-{os.getpid()}"
+    monkeypatch.setattr(engine_process, "_END_S", 1.0)
+    process = holding(name, tmp_path, monkeypatch)
     assert (Path("/dev/shm") / name).exists()
     assert len(named_by(process._process.pid)) == 2
     process.stop()
@@ -138,15 +144,12 @@ def test_the_shared_memory_of_an_engine_is_freed_when_it_is_stopped(
 def test_what_a_killed_engine_s_libraries_left_under_its_number_goes_when_it_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, program = f"spec-decode-test-killed-{os.getpid()}", tmp_path / "engine"
-    ready = Ready(vllm_version="none").model_dump_json()
-    program.write_text(HOLDS_MEMORY.format(python=sys.executable, name=name, ready=ready))
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
-    process = EngineProcess(plan(coordinates()).groups[0].engine, tmp_path / "log")
+    name = f"spec-decode-test-killed-{os.getpid()}"
+    process = holding(name, tmp_path, monkeypatch)
     os.kill(process._process.pid, signal.SIGKILL)
     process.stop()
-    (Path("/dev/shm") / name).unlink()  # nobody's to find once its only holder is dead
+    # Found only where its one holder, killed a moment ago, has not ended yet.
+    (Path("/dev/shm") / name).unlink(missing_ok=True)
     assert named_by(process._process.pid) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,15 +43,13 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     return rounds
 
 
+def suite_of(sweep: str = "smoke", **changes: Any) -> Suite:
+    command, tell = (f"+sweep={sweep}",), (ConsoleChannel(kind="console"),)
+    return Suite(**{"name": "mine", "command": command, "budget_hours": 1, "tell": tell} | changes)
+
+
 def night_of(budget_s: float, *priority: str, starts: int = 1) -> Measuring:
-    suite = Suite(
-        name="mine",
-        command=("+sweep=smoke",),
-        budget_hours=budget_s / 3600,
-        priority=priority,
-        starts=starts,
-        tell=(ConsoleChannel(kind="console"),),
-    )
+    suite = suite_of(budget_hours=budget_s / 3600, priority=priority, starts=starts)
     return Measuring(suite, (), NOW)
 
 
@@ -132,12 +131,7 @@ def test_what_a_night_that_was_cut_has_is_never_left_out_and_its_hours_are_gone(
 
 
 def test_a_search_whose_cells_are_other_ones_every_night_is_refused() -> None:
-    suite = Suite(
-        name="mine",
-        command=("+sweep=choose_k",),
-        budget_hours=1,
-        tell=(ConsoleChannel(kind="console"),),
-    )
+    suite = suite_of("choose_k")
     with pytest.raises(SearchError, match="sweep choose_k searches for the best K"):
         Measuring(suite, (), NOW)
     Measuring(suite, ["sweep.search=grid"], NOW)
@@ -169,14 +163,8 @@ def test_a_priority_that_no_cell_goes_by_is_named(
 
 @pytest.mark.parametrize("given", ["output_dir=x", "++output_dir=x"])
 def test_a_night_keeps_its_own_place(given: str, measured: list[set[str]]) -> None:
-    suite = Suite(
-        name="mine",
-        command=("+sweep=smoke",),
-        budget_hours=1,
-        tell=(ConsoleChannel(kind="console"),),
-    )
     with pytest.raises(OwnPlaceError, match="a night is kept in outputs/nights/mine"):
-        Measuring(suite, [given], NOW)
+        Measuring(suite_of(), [given], NOW)
 
 
 def test_the_command_ends_with_2_before_any_engine_where_no_cell_fits(
