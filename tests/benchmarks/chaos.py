@@ -1,4 +1,4 @@
-"""Random kills: `python -m tests.benchmarks.chaos WORK_FOLDER [--kills 100] [--lock FILE]`
+"""Random kills: `python -m tests.benchmarks.chaos WORK_FOLDER [OVERRIDE ...] [--kills N]`
 
 Real sweeps of short cells (real Ray, real vLLM with its engine core in a process of its own, plain
 decoding and n-gram drafts) are started again and again, every other one with the baseline beside
@@ -18,6 +18,7 @@ left; tracebacks that it showed.
 What happened so far is kept in the work folder, so that it can be stopped at any time and goes on.
 Each work folder is a run, and its figures stand beside this file with those of other runs; the
 first one was made before baselines, what was at stake, shared memory and tracebacks were counted.
+Overrides go to the command: `platform.engine_args.dtype=float32` spares a processor without bf16.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Tally:
     """What happened so far, and the kills still to be made."""
 
     plan: list[str]
-    command: list[str] = field(default_factory=lambda: list(COMMAND))
+    command: list[str]
     kills: Counter[str] = field(default_factory=Counter)
     moments: Counter[str] = field(default_factory=Counter)
     at_stake: int = 0
@@ -99,12 +100,12 @@ def main() -> int:
     arguments = parsed()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     state = arguments.folder / "tally.json"
-    tally = restored(state, arguments.kills)
+    tally = restored(state, [*COMMAND, *arguments.overrides], arguments.kills)
     write_options(arguments.folder)
     lock = FileLock(arguments.lock or arguments.folder / "lock")
     if not tally.undisturbed:
         with lock:
-            tally.undisturbed_s, tally.undisturbed = undisturbed(arguments.folder / "undisturbed")
+            undisturbed(arguments.folder / "undisturbed", tally)
         state.write_text(json.dumps(vars(tally)))
     while tally.plan or tally.durable:  # the last sweep is led to its end by nobody killing it
         with lock:
@@ -118,18 +119,19 @@ def main() -> int:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
+    parser.add_argument("overrides", nargs="*", help="of the command")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--lock", type=Path, help="held while a command runs")
-    return parser.parse_args()
+    return parser.parse_intermixed_args()
 
 
-def restored(state: Path, kills: int) -> Tally:
+def restored(state: Path, command: list[str], kills: int) -> Tally:
     if not state.exists():
         plan = [VICTIMS[i % len(VICTIMS)] for i in range(kills)]
         random.shuffle(plan)
-        return Tally(plan)
+        return Tally(plan, command)
     kept = json.loads(state.read_text())
-    if kept["command"] != COMMAND:
+    if kept["command"] != command:
         sys.exit(f"{state} is of another command, whose cells have other identities: begin anew")
     counters = {name: Counter(kept[name]) for name in ("kills", "moments", "exit_codes")}
     return Tally(**kept | counters)
@@ -142,12 +144,12 @@ def write_options(folder: Path) -> None:
         (place / f"short{number}.yaml").write_text(DATASET.format(number, file))
 
 
-def started(folder: Path, pairing: str) -> subprocess.Popen[bytes]:
+def started(folder: Path, command: list[str], pairing: str) -> subprocess.Popen[bytes]:
     """The command, in a folder of its own whose mark all its processes carry."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
-            [*COMMAND, f"platform.pairing={pairing}"],
+            [*command, f"platform.pairing={pairing}"],
             cwd=folder,
             stdout=log,
             stderr=log,
@@ -156,18 +158,19 @@ def started(folder: Path, pairing: str) -> subprocess.Popen[bytes]:
         )
 
 
-def undisturbed(folder: Path) -> tuple[float, list[str]]:
-    """What a sweep takes that nobody disturbs, in seconds, and the identities of its cells."""
+def undisturbed(folder: Path, tally: Tally) -> None:
+    """Tell what a sweep takes that nobody disturbs, in seconds, and the identities of its cells."""
     shutil.rmtree(folder, ignore_errors=True)
     began = time.monotonic()
-    assert started(folder, PAIRINGS[0]).wait(COMMAND_S) == 0, (folder / "log").read_text()
-    took = time.monotonic() - began
-    return took, sorted(r.fingerprint for r in Outputs(folder / "outputs", SWEEP).cells())
+    process = started(folder, tally.command, PAIRINGS[0])
+    assert process.wait(COMMAND_S) == 0, (folder / "log").read_text()
+    tally.undisturbed_s = time.monotonic() - began
+    tally.undisturbed = sorted(r.fingerprint for r in Outputs(folder / "outputs", SWEEP).cells())
 
 
 def round_of(folder: Path, tally: Tally) -> None:
     """One command, kills for as long as it lives, and what all of them left."""
-    process = started(folder, tally.pairing)
+    process = started(folder, tally.command, tally.pairing)
     tally.commands += 1
     said, shared, victims = (folder / "log").stat().st_size, set(SHARED.iterdir()), []
     while tally.plan and (moment := kill(folder, tally, process)):
@@ -256,7 +259,8 @@ def figures(tally: Tally) -> dict[str, object]:
     kept = dict(vars(tally))
     for name in ("plan", "command", "durable", "undisturbed", "undisturbed_s"):
         kept.pop(name)
-    return {"cells_of_a_sweep": len(tally.undisturbed), **kept}
+    overrides = tally.command[len(COMMAND) :]
+    return {"cells_of_a_sweep": len(tally.undisturbed), "overrides": overrides, **kept}
 
 
 def keep(run: str, figures: dict[str, object]) -> None:
