@@ -11,7 +11,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
-import signal
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ import traceback
 from multiprocessing.connection import wait
 from typing import IO, TYPE_CHECKING
 
-from pipeline.execution.leftovers import die_with_parent, free_memory, free_named, group
+from pipeline.execution.leftovers import die_with_parent, end_own_group, note_self
 from pipeline.execution.messages import (
     COMMAND,
     EngineStart,
@@ -111,7 +110,6 @@ def follow_cores(ready: threading.Event) -> None:
         if ready.wait(0.2) and not _cores():
             return
     wait([core.sentinel for core in cores])
-    free_named(core.pid for core in cores if core.pid is not None)
     time.sleep(_OWN_WORDS_S if ready.is_set() else _OWN_WORDS_AT_START_S)
     code = next((core.exitcode for core in cores if core.exitcode), 1)
     sys.stderr.write(f"the engine core ended (exit code {code})\n")
@@ -129,15 +127,14 @@ def _follow_stdin(commands: queue.Queue[str]) -> None:
     """Queue each command; when the pipe closes, end this process and all it started."""
     for line in sys.stdin:
         commands.put(line)
-    try:
-        free_memory(group(os.getpgrp()))
-    finally:
-        os.killpg(os.getpgrp(), signal.SIGKILL)
+    end_own_group()
 
 
 if __name__ == "__main__":
+    note_self()
     main()
 elif __name__ == "__mp_main__":
     # vLLM's core and its workers, which import this anew: they do not notice that who started them
     # is gone, and where that is killed while its worker looks elsewhere, nobody ends them.
+    note_self()
     die_with_parent(freeing=True)

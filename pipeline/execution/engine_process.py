@@ -14,13 +14,14 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.errors import InfrastructureError
+from pipeline.execution.leftovers import FOLDER, group, mark_of, noted_pids, temporary_folder
 from pipeline.execution.leftovers import MARK as MARK
-from pipeline.execution.leftovers import free_memory, free_named, group, mark_of, note
 from pipeline.execution.messages import (
     REPLY,
     Answer,
@@ -34,11 +35,14 @@ from pipeline.execution.messages import (
     Scored,
     ScoreJob,
 )
+from pipeline.execution.shared_memory import free_mapped, free_named
 from pipeline.plan import EngineConfig
 from pipeline.records import PassRecord, RescoredOutput
 from pipeline.spec import Record
 
 _END_S = 5.0
+# What a socket's path may have, and what vLLM and multiprocessing add to their folder for one.
+_LONGEST_PATH, _SOCKET_NAME = 107, 37
 
 
 class EngineError(InfrastructureError):
@@ -105,17 +109,17 @@ class EngineProcess:
         self._config = config
         self.preloaded = find_libraries(config.preload)
         log.parent.mkdir(parents=True, exist_ok=True)
+        self._folder = temporary_folder()
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "pipeline.execution.engine_main"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,
-                env=engine_environment(config, self.preloaded),
+                env=engine_environment(config, self.preloaded, self._folder.name),
                 start_new_session=True,
             )
         self._buffer = b""
-        self._pids = {self._process.pid}
         try:
             reply = self._asked(_start(config), config.start_deadline_s, starting=True)
         except BaseException:
@@ -144,15 +148,10 @@ class EngineProcess:
         assert isinstance(reply, Scored)
         return reply.outputs
 
-    def note(self, folder: Path) -> None:
-        """Write down its processes, so that they are found if the worker is killed."""
-        note(folder, self._process.pid)
-        self._pids |= {process.pid for process in group(self._process.pid)}
-
     def stop(self) -> None:
-        """End the process, everything in its session, and its memory; safe to call twice."""
+        """End the process, all in its session, its memory and files; safe to call twice."""
         number = self._process.pid
-        free_memory(group(number))
+        free_mapped(group(number))
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -164,7 +163,8 @@ class EngineProcess:
                     os.killpg(number, sign)
             if self._gone(number, _END_S):
                 # Of those that were killed before, too.
-                free_named(self._pids)
+                free_named([number, *noted_pids(Path(self._folder.name))])
+                self._folder.cleanup()
                 return
         raise EngineError(f"process group {number} of an engine could not be ended")
 
@@ -249,9 +249,22 @@ def _start(config: EngineConfig) -> EngineStart:
     )
 
 
-def engine_environment(config: EngineConfig, preloaded: tuple[str, ...]) -> dict[str, str]:
-    """The environment an engine process starts with."""
+def engine_environment(
+    config: EngineConfig, preloaded: tuple[str, ...], folder: str | None = None
+) -> dict[str, str]:
+    """The environment an engine process starts with.
+
+    Args:
+        folder: what takes its sockets and other temporary files, and goes with it.
+    """
     env = dict(os.environ)
+    if folder is not None:
+        env[FOLDER] = folder
+    if folder is not None and len(folder) + _SOCKET_NAME <= _LONGEST_PATH:
+        # What torch compiled is to outlast the engine.
+        kept = Path(tempfile.gettempdir()) / f"torchinductor_{os.getuid()}"
+        env.setdefault("TORCHINDUCTOR_CACHE_DIR", str(kept))
+        env["TMPDIR"] = folder
     # Ray gives its workers one OpenMP thread; the engine is to have the whole machine.
     env.pop("OMP_NUM_THREADS", None)
     env["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1" if config.engine_core == "own_process" else "0"

@@ -1,4 +1,4 @@
-"""Processes and shared memory that a killed run left on a machine: found, named, and ended.
+"""Processes that a killed run left on a machine, and what they share: found, named, and ended.
 
 Whatever a sweep starts carries a mark in its environment with the process it belongs to: an engine
 its worker, Ray's processes the driver. A marked process whose owner is gone serves nobody, nor does
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -20,6 +21,8 @@ from pathlib import Path
 
 import psutil
 
+from pipeline.execution.shared_memory import free_mapped, free_named, is_tracker
+
 # In the environment of every process of an engine: the worker that started it.
 MARK = "SPEC_DECODE_PIPELINE_ENGINE"
 # In that of every process of a Ray that a driver started: the driver.
@@ -27,9 +30,9 @@ SWEEP_MARK = "SPEC_DECODE_PIPELINE_SWEEP"
 # How a worker's temporary folder begins; its mark follows.
 _FOLDER = "spec-decode-"
 _NOTED = "processes"
+# In the environment of an engine's processes: the folder in which they write themselves down.
+FOLDER = "SPEC_DECODE_PIPELINE_FOLDER"
 _POLITE_S, _END_S = 2.0, 5.0
-_SHARED = Path("/dev/shm")
-_NAMED_BY_PID = ("__KMP_REGISTERED_LIB_{}_*", "sem.loky-{}-*")
 
 
 def mark_of(pid: int) -> str:
@@ -73,38 +76,36 @@ def end(processes: Iterable[psutil.Process]) -> tuple[str, ...]:
     """End processes and free the shared memory that only they held; what each was, in words."""
     found = [p for p in processes if p.is_running()]
     names = tuple(_named(p) for p in found)
-    free_memory(found)
-    for stop in ("terminate", "kill"):
-        for process in found:
-            with contextlib.suppress(psutil.Error):
-                getattr(process, stop)()
-        _, found = psutil.wait_procs(found, _POLITE_S if stop == "terminate" else _END_S)
+    trackers = [p for p in found if is_tracker(p)]
+    free_mapped(found)
+    _ended(_ended([p for p in found if p not in trackers], "terminate", _POLITE_S), "kill", _END_S)
+    _, trackers = psutil.wait_procs(trackers, _POLITE_S)
+    _ended(trackers, "kill", _END_S)
+    free_named(p.pid for p in found)
     return names
 
 
-def free_memory(processes: Iterable[psutil.Process]) -> None:
-    """Take the names off the shared memory that only some processes, about to be ended, hold.
+def end_own_group() -> None:
+    """End this process and all others of its group, and free what they share."""
+    own = psutil.Process()
+    try:
+        mates = group(os.getpgrp())
+        free_mapped(mates)
+        rest = _ended([p for p in mates if p != own and not is_tracker(p)], "kill", _END_S)
+        folder = os.environ.get(FOLDER)
+        free_named([p.pid for p in mates] + (noted_pids(Path(folder)) if folder else []))
+        if not rest and all(p == own or is_tracker(p) for p in group(os.getpgrp())):
+            own.kill()
+    finally:
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
-    It is gone with them then; killed, neither they nor Python's resource tracker would see to it.
-    """
-    ending = set(processes)
-    free_named(process.pid for process in ending)
-    segments = {segment for process in ending for segment in _segments(process)}
-    others = (p for p in psutil.process_iter() if p not in ending) if segments else ()
-    for segment in segments - {s for process in others for s in _segments(process)}:
-        with contextlib.suppress(OSError):
-            segment.unlink()
 
-
-def free_named(pids: Iterable[int]) -> None:
-    """Remove what libraries keep under the numbers of engine processes and do not map.
-
-    Intel's OpenMP registers itself so, and loky its semaphores; a killed process leaves both.
-    """
-    for pattern in (p.format(pid) for pid in pids for p in _NAMED_BY_PID):
-        for path in _SHARED.glob(pattern):
-            with contextlib.suppress(OSError):
-                path.unlink()
+def _ended(processes: list[psutil.Process], how: str, patience_s: float) -> list[psutil.Process]:
+    """Tell processes to end; those that have not in time."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            getattr(process, how)()
+    return list(psutil.wait_procs(processes, patience_s)[1])
 
 
 def group(number: int) -> list[psutil.Process]:
@@ -121,28 +122,36 @@ def clear() -> tuple[str, ...]:
     """End what serves nobody on this machine, and remove what killed workers left on its disk."""
     folders = Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*")
     left = [f for f in folders if not _lives(f.name.removeprefix(_FOLDER).partition("-")[0])]
-    noted = [p for folder in left for p in _noted(folder)]
+    noted = [p for folder in left for mark in _noted(folder) if (p := of_mark(mark)) is not None]
     names = end(dict.fromkeys([*orphans(), *noted]))
     for folder in left:
+        free_named(noted_pids(folder))
         shutil.rmtree(folder, ignore_errors=True)
     return names
 
 
-def note(folder: Path, number: int) -> None:
-    """Write down the processes of a group in a worker's temporary folder.
+def note_self() -> None:
+    """Write this process down in its engine's folder, where it was started with one.
 
     vLLM's engine core writes its title over its environment. Without its mark, and once the process
-    that started it is gone too, this is all that it can be found by.
+    that started it is gone too, this is all that it can be found by; and where it was killed, what
+    its libraries left.
     """
-    with contextlib.suppress(OSError), (folder / _NOTED).open("a") as file:
-        file.writelines(f"{mark_of(process.pid)}\n" for process in group(number))
+    if folder := os.environ.get(FOLDER):
+        with contextlib.suppress(OSError), (Path(folder) / _NOTED).open("a") as file:
+            file.write(f"{mark_of(os.getpid())}\n")
 
 
-def _noted(folder: Path) -> Iterator[psutil.Process]:
+def noted_pids(folder: Path) -> list[int]:
+    """The numbers of those processes of an engine that have ended and were not given again."""
+    marks = (m.partition(".")[0] for m in _noted(folder) if m.endswith(f".{_namespace()}"))
+    return [int(pid) for pid in marks if pid.isdigit() and _started(int(pid)) is None]
+
+
+def _noted(folder: Path) -> list[str]:
     with contextlib.suppress(OSError):
-        for mark in (folder / _NOTED).read_text().splitlines():
-            if (process := of_mark(mark)) is not None:
-                yield process
+        return (folder / _NOTED).read_text().splitlines()
+    return []
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
@@ -163,7 +172,8 @@ def die_with_parent(*, freeing: bool = False) -> None:
             time.sleep(1.0)
         try:
             if freeing:
-                free_memory([psutil.Process()])
+                free_mapped([psutil.Process()])
+                free_named([os.getpid()])
         finally:
             os._exit(1)
 
@@ -229,13 +239,3 @@ def _named(process: psutil.Process) -> str:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(process.create_time()))
         return f"process {process.pid} ({line}, since {began})"
     return f"process {process.pid}"
-
-
-def _segments(process: psutil.Process) -> set[Path]:
-    """The shared memory that a process has mapped and that still has a name."""
-    try:
-        lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
-    except OSError:
-        return set()
-    paths = (line.partition(f"{_SHARED}/")[2] for line in lines)
-    return {_SHARED / name for name in paths if name and not name.endswith("(deleted)")}

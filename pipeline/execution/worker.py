@@ -150,7 +150,6 @@ def _start(
         engines.append(EngineProcess(config, log))
         stops.callback(engines[-1].stop)
         seconds.append(time.monotonic() - began)
-        engines[-1].note(log.parent)
         said.append(_end_of(log))
     return _Started(_context(configs[0], engines[0], seconds[0]), said[0])
 

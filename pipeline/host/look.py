@@ -14,7 +14,15 @@ from pathlib import Path
 import psutil
 
 from pipeline.host.nvml import session
-from pipeline.host.reading import Disk, HostReading, Interface, Memory, Raylet, parse_meminfo
+from pipeline.host.reading import (
+    Disk,
+    HostReading,
+    Interface,
+    Memory,
+    Raylet,
+    parse_bf16,
+    parse_meminfo,
+)
 
 _MONITOR = "RAY_memory_monitor_refresh_ms"
 _THRESHOLD = "RAY_memory_usage_threshold"
@@ -26,7 +34,7 @@ _VARIABLES = (
     "NCCL_SOCKET_IFNAME",
     "VLLM_HOST_IP",
 )
-_MEMINFO = Path("/proc/meminfo")
+_MEMINFO, _CPUINFO = Path("/proc/meminfo"), Path("/proc/cpuinfo")
 _NETWORK = Path("/sys/class/net")
 
 
@@ -50,6 +58,7 @@ def read_host(folders: Iterable[Path]) -> HostReading:
         torch_cuda=_torch_cuda(),
         vllm=vllm,
         vllm_for_cpu=for_cpu,
+        bf16=parse_bf16(_CPUINFO.read_text()),
         disks=tuple(map(_disk, dict.fromkeys(folders))),
         interfaces=_interfaces(),
         raylets=_raylets(),

@@ -10,6 +10,8 @@ from typing import Literal
 from pipeline.host.gpus import Gpu
 from pipeline.spec import Record
 
+_AVX512 = {"avx512bw", "avx512dq", "avx512vl"}
+
 
 class Memory(Record):
     """The host's, in bytes; `available` is `free` plus what caches can give back."""
@@ -59,6 +61,7 @@ class HostReading(Record):
         driver_cuda: the newest CUDA the driver runs; torch_cuda: the one PyTorch was built for.
         vllm: version of the installed vLLM, None where there is none.
         vllm_for_cpu: whether it is the CPU build.
+        bf16: whether the processor multiplies matrices of bf16; None where that cannot be told.
     """
 
     schema_version: Literal[1] = 1
@@ -71,6 +74,7 @@ class HostReading(Record):
     torch_cuda: str | None
     vllm: str | None
     vllm_for_cpu: bool
+    bf16: bool | None = None
     disks: tuple[Disk, ...]
     interfaces: tuple[Interface, ...]
     raylets: tuple[Raylet, ...]
@@ -80,6 +84,20 @@ class HostReading(Record):
     def visible_gpus(self) -> tuple[Gpu, ...]:
         """Those that an engine started here would see."""
         return tuple(gpu for gpu in self.gpus or () if gpu.visible)
+
+
+def parse_bf16(text: str) -> bool | None:
+    """Whether oneDNN has bf16 products for the processor of a /proc/cpuinfo.
+
+    On x86 from AVX-512 on or with AVX-NE-CONVERT, on ARM with the extension of that name
+    (oneDNN's `cpu_isa`: avx512_core, avx2_vnni_2).
+    """
+    for line in text.splitlines():
+        name, _, flags = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            known = set(flags.split())
+            return bool(known & {"bf16", "avx_ne_convert"}) or known >= _AVX512
+    return None
 
 
 def parse_meminfo(text: str) -> Memory:

@@ -21,6 +21,7 @@ class Demand(Record):
         memory_utilisation: the share of a GPU's memory that vLLM will ask for.
         weights_bytes: the least that the weights take once loaded.
         kv_cache_bytes: what an engine without a GPU sets aside besides; 0 where it decides itself.
+        bf16: whether it computes in that type.
         env: variables the engine is given on top of its environment.
     """
 
@@ -30,6 +31,7 @@ class Demand(Record):
     memory_utilisation: float
     weights_bytes: int
     kv_cache_bytes: int
+    bf16: bool
     env: dict[str, str]
 
 
@@ -45,6 +47,7 @@ def demand_of(engine: EngineConfig, resources: Resources, weights_bytes: int) ->
         memory_utilisation=share if isinstance(share, int | float) else _UTILISATION,
         weights_bytes=weights_bytes,
         kv_cache_bytes=cache if isinstance(cache, int) else _kv_space(engine.env),
+        bf16=arguments.get("dtype") == "bfloat16",
         env=engine.env,
     )
 

@@ -1,4 +1,4 @@
-"""Versions and places: vLLM, driver and CUDA, free disk. Pure."""
+"""Versions and places: vLLM, driver and CUDA, number formats, free disk. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEAST_BYTES, _EASY_BYTES = 1 * GIB, 5 * GIB
 
 
 def check_software(demand: Demand, host: HostReading) -> Iterator[Finding]:
-    """The right vLLM, and a driver that can run it."""
+    """The right vLLM, and a driver or a processor that can run it."""
     if host.vllm is None:
         yield stop(
             "vllm",
@@ -33,6 +33,14 @@ def check_software(demand: Demand, host: HostReading) -> Iterator[Finding]:
         yield ok("vllm", f"vLLM {host.vllm}")
     if demand.device == "cuda":
         yield from _cuda(host)
+    elif demand.bf16 and host.bf16 is False:
+        yield warn(
+            "bf16",
+            "this processor has no instructions for bf16, which the engine is to compute in",
+            "products of more than one token take several times as long as in float32: reading "
+            "prompts, and checking drafts, so that drafting pays less",
+            "compare with platform.engine_args.dtype=float32, which reads twice the bytes a token",
+        )
 
 
 def _cuda(host: HostReading) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ from pipeline.execution.engine_process import (
     find_libraries,
 )
 from pipeline.execution.events import Tokenised
-from pipeline.execution.leftovers import mark_of
+from pipeline.execution.leftovers import FOLDER, mark_of, temporary_folder
 from pipeline.execution.messages import PassJob, PromptJob, Ready
 from pipeline.plan import EngineConfig
 from pipeline.spec import Sampling
@@ -81,7 +81,28 @@ class Deaf(EngineProcess):
         self._process = subprocess.Popen(
             ["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
-        self._pids = {self._process.pid}
+        self._folder = temporary_folder()
+
+
+def test_an_engine_s_sockets_and_files_have_a_folder_that_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = holding(f"spec-decode-test-folder-{os.getpid()}", tmp_path, monkeypatch)
+    folder = Path(psutil.Process(process._process.pid).environ()["TMPDIR"])
+    (folder / "socket").touch()
+    process.stop()
+    assert not folder.exists()
+
+
+def test_a_folder_whose_name_is_too_long_for_a_socket_is_not_given_to_an_engine(
+    ngram_config: EngineConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    for length, given in ((70, True), (71, False)):
+        folder = "/tmp/".ljust(length, "x")
+        env = engine_environment(ngram_config, (), folder)
+        assert env["TMPDIR"] == (folder if given else "/tmp")
+        assert ("TORCHINDUCTOR_CACHE_DIR" in env) == given
 
 
 def test_a_command_that_a_stuck_engine_does_not_take_is_a_hang(ngram_config: EngineConfig) -> None:
@@ -151,6 +172,19 @@ def test_what_a_killed_engine_s_libraries_left_under_its_number_goes_when_it_is_
     # Found only where its one holder, killed a moment ago, has not ended yet.
     (Path("/dev/shm") / name).unlink(missing_ok=True)
     assert named_by(process._process.pid) == []
+
+
+def test_what_a_killed_core_s_libraries_left_goes_when_its_engine_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = holding(f"spec-decode-test-core-{os.getpid()}", tmp_path, monkeypatch)
+    folder = psutil.Process(process._process.pid).environ()[FOLDER]
+    with subprocess.Popen(["true"]) as core:
+        mark = f"{core.pid}.1.{mark_of(os.getpid()).rpartition('.')[2]}"
+    (Path(folder) / "processes").write_text(f"half a li\n{mark}\n")
+    (Path("/dev/shm") / f"__KMP_REGISTERED_LIB_{core.pid}_0").touch()
+    process.stop()
+    assert named_by(core.pid) == []
 
 
 def named_by(pid: int) -> list[str]:

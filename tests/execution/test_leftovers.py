@@ -83,7 +83,52 @@ def test_what_a_leftover_started_is_one_too_whatever_became_of_its_own_mark(
     assert not bare.is_running()
 
 
-def test_what_a_killed_worker_noted_is_ended_though_it_lost_mark_and_parent(
+# A process without a mark, and whose parent is gone, that wrote itself down, with names of its own.
+NOTES_ITSELF = """
+import os, sys
+from pipeline.execution.leftovers import note_self
+if os.fork() == 0:
+    note_self()
+    for kept in sys.argv[1:]:
+        open(f"/dev/shm/{kept.format(os.getpid())}", "w").close()
+    print(os.getpid(), flush=True)
+    os.close(1)
+    os.execve("/bin/sleep", ["sleep", "60"], {})
+"""
+KEPT = ("__KMP_REGISTERED_LIB_{}_0", "sem.loky-{}-x")
+MAKES_AT_ITS_END = """
+import os, signal, sys, time
+def end(*_):
+    open(f"/dev/shm/__KMP_REGISTERED_LIB_{os.getpid()}_0", "w").close()
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+time.sleep(60)
+"""
+MADE_BY_A_KILLED_ONE = """
+import os, signal, sys
+from multiprocessing import resource_tracker, shared_memory
+from pipeline.execution.leftovers import end_own_group
+resource_tracker.ensure_running()
+if (child := os.fork()) == 0:
+    shared_memory.SharedMemory(name=sys.argv[1], create=True, size=4096)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(child, 0)
+assert os.path.exists(f"/dev/shm/{sys.argv[1]}")
+print(resource_tracker._resource_tracker._pid, flush=True)
+end_own_group()
+"""
+
+
+def named_by(pid: int) -> list[str]:
+    return sorted(p.name for p in Path("/dev/shm").iterdir() if p.name in kept_by(pid))
+
+
+def kept_by(pid: int) -> list[str]:
+    return sorted(name.format(pid) for name in KEPT)
+
+
+def test_what_wrote_itself_down_is_ended_though_it_lost_mark_and_parent(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As vLLM's engine core, which writes its title over its environment."""
@@ -94,19 +139,67 @@ def test_what_a_killed_worker_noted_is_ended_though_it_lost_mark_and_parent(
     for folder in folders:
         folder.mkdir()
         engine = subprocess.Popen(
-            ["sh", "-c", "env -i sleep 60 & echo $!; wait"],
+            [sys.executable, "-c", NOTES_ITSELF, *sorted(KEPT)],
             stdout=subprocess.PIPE,
-            start_new_session=True,
+            env={**os.environ, leftovers.FOLDER: str(folder)},
         )
         with engine:
             assert engine.stdout is not None
             bare.append(psutil.Process(int(engine.stdout.readline())))
-            leftovers.note(folder, engine.pid)
-            engine.kill()
+            assert named_by(bare[-1].pid) == kept_by(bare[-1].pid)
     assert not set(bare) & set(orphans())
     assert [str(bare[0].pid) in name for name in leftovers.clear()] == [True]
     assert [p.is_running() for p in bare] == [False, True]
+    assert [named_by(p.pid) for p in bare] == [[], kept_by(bare[1].pid)]
     end(bare)
+    assert named_by(bare[1].pid) == []
+
+
+def test_what_a_killed_process_left_under_its_number_goes_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers.tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / f"spec-decode-{gone()}.123.{namespace()}-x"
+    folder.mkdir()
+    engine = subprocess.Popen(
+        [sys.executable, "-c", NOTES_ITSELF, *sorted(KEPT)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, leftovers.FOLDER: str(folder)},
+    )
+    with engine:
+        assert engine.stdout is not None
+        pid = int(engine.stdout.readline())
+        os.kill(pid, signal.SIGKILL)
+    assert named_by(pid) == kept_by(pid)
+    assert leftovers.clear() == ()
+    assert named_by(pid) == []
+
+
+def test_what_a_process_makes_on_its_way_to_its_end_is_freed_too(start: Start) -> None:
+    left = start(sys.executable, "-c", MAKES_AT_ITS_END)
+    assert left.stdout is not None
+    left.stdout.readline()
+    end([psutil.Process(left.pid)])
+    assert named_by(left.pid) == []
+
+
+def test_what_a_killed_process_of_a_group_had_made_goes_with_the_group(start: Start) -> None:
+    """As vLLM's message queue, of which nobody has a map once core and worker were killed."""
+    name = f"spec-decode-test-tracked-{os.getpid()}"
+    group = subprocess.Popen(
+        [sys.executable, "-c", MADE_BY_A_KILLED_ONE, name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with group:
+        assert group.stdout is not None
+        tracker = psutil.Process(int(group.stdout.readline()))
+        group.stdout.read()
+    assert group.returncode == -signal.SIGKILL
+    psutil.wait_procs([tracker], 10)
+    assert not tracker.is_running()
+    assert not (Path("/dev/shm") / name).exists()
 
 
 def test_marks_of_before_that_are_a_bare_number_are_still_read(start: Start) -> None:

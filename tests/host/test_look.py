@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from pipeline.host import look
-from pipeline.host.reading import HostReading, parse_meminfo
+from pipeline.host.reading import HostReading, parse_bf16, parse_meminfo
 from tests.host.scripted import GB10, script
 
 MEMINFO = """MemTotal:       127600000 kB
@@ -24,6 +24,21 @@ def test_meminfo_counts_in_kibibytes() -> None:
     assert memory.total == 127_600_000 * 1024
     assert (memory.available, memory.free) == (121_700_000 * 1024, 43_500_000 * 1024)
     assert memory.cached == 76_100_000 * 1024
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("flags\t\t: fpu avx2 fma avx512f avx512bw avx512dq avx512vl", True),
+        ("flags\t\t: fpu avx2 fma avx_vnni avx_ne_convert", True),
+        ("flags\t\t: fpu avx2 fma vaes", False),
+        ("Features\t: fp asimd i8mm bf16", True),
+        ("Features\t: fp asimd", False),
+        ("model name\t: of no kind that is known", None),
+    ],
+)
+def test_bf16_is_known_by_the_processor_s_flags(line: str, expected: bool | None) -> None:
+    assert parse_bf16(f"processor\t: 0\n{line}\nbogomips\t: 1\n") is expected
 
 
 def test_this_host_is_read(tmp_path: Path) -> None:

@@ -19,10 +19,11 @@ ON_SPARK = Demand(
     memory_utilisation=0.88,
     weights_bytes=70 * GIB,
     kv_cache_bytes=0,
+    bf16=False,
     env={},
 )
 ON_CPU = ON_SPARK.model_copy(
-    update={"device": "cpu", "gpus": 0, "weights_bytes": GIB, "kv_cache_bytes": GIB}
+    update={"device": "cpu", "gpus": 0, "weights_bytes": GIB, "kv_cache_bytes": GIB, "bf16": True}
 )
 
 

@@ -56,6 +56,18 @@ def test_every_composed_host_is_looked_at() -> None:
 
 def test_a_host_without_a_gpu_serves_the_cpu_platform() -> None:
     assert troubles(host("no_gpu"), ON_CPU) == {}
+    assert troubles(host("no_gpu", bf16=True), ON_CPU) == {}
+
+
+def test_a_processor_without_bf16_is_told_of_float32() -> None:
+    slow = host("no_gpu", bf16=False)
+    found = finding(slow, "bf16", ON_CPU)
+    assert found.severity == "warn"
+    assert "platform.engine_args.dtype=float32" in found.cure
+    assert troubles(slow, ON_CPU.model_copy(update={"bf16": False})) == {}
+    # On a GPU the processor computes nothing.
+    on_gpu = ON_SPARK.model_copy(update={"bf16": True})
+    assert troubles(SPARK.model_copy(update={"bf16": False}), on_gpu) == {}
 
 
 @pytest.mark.parametrize("name", ["gb10_page_cache", "gb10_memory_taken", "gb10_power_capped"])
