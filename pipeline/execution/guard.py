@@ -27,6 +27,7 @@ from pipeline.execution.leftovers import (
     marked_by,
     name_of,
     of_mark,
+    remove_folders,
 )
 
 _AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
@@ -55,6 +56,7 @@ class Guard:
     def end(self) -> None:
         """End all that the driver started."""
         end(_left(self._owner, os.getpgrp(), self._noted))
+        remove_folders()
 
     def dismiss(self) -> None:
         """Nothing is left to look after."""
@@ -110,6 +112,8 @@ def _watch(owner: str, number: int) -> None:
     time.sleep(_GRACE_S)
     while left := _left(owner, number, noted):
         end(left)
+    # Where Ray ended an engine with its worker, nobody saw to its files.
+    remove_folders()
     # Of a driver that Ray ended, nobody else says anything.
     with contextlib.suppress(OSError):
         sys.stderr.write(_SAID)

@@ -120,14 +120,20 @@ def group(number: int) -> list[psutil.Process]:
 
 def clear() -> tuple[str, ...]:
     """End what serves nobody on this machine, and remove what killed workers left on its disk."""
-    folders = Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*")
-    left = [f for f in folders if not _lives(f.name.removeprefix(_FOLDER).partition("-")[0])]
-    noted = [p for folder in left for mark in _noted(folder) if (p := of_mark(mark)) is not None]
-    names = end(dict.fromkeys([*orphans(), *noted]))
-    for folder in left:
-        free_named(noted_pids(folder))
-        shutil.rmtree(folder, ignore_errors=True)
+    names = end(dict.fromkeys([*orphans(), *(p for f in _left() for p in _running(f))]))
+    remove_folders()
     return names
+
+
+def remove_folders() -> None:
+    """Remove what killed workers and engines left on this machine's disk and in its memory.
+
+    What still runs is not ended, and so that it is found, its folder stays.
+    """
+    for folder in _left():
+        if not _running(folder):
+            free_named(noted_pids(folder))
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def note_self() -> None:
@@ -146,6 +152,16 @@ def noted_pids(folder: Path) -> list[int]:
     """The numbers of those processes of an engine that have ended and were not given again."""
     marks = (m.partition(".")[0] for m in _noted(folder) if m.endswith(f".{_namespace()}"))
     return [int(pid) for pid in marks if pid.isdigit() and _started(int(pid)) is None]
+
+
+def _left() -> list[Path]:
+    """The folders of workers that are gone."""
+    folders = Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*")
+    return [f for f in folders if not _lives(f.name.removeprefix(_FOLDER).partition("-")[0])]
+
+
+def _running(folder: Path) -> list[psutil.Process]:
+    return [p for mark in _noted(folder) if (p := of_mark(mark)) is not None]
 
 
 def _noted(folder: Path) -> list[str]:

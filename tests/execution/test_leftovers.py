@@ -330,3 +330,30 @@ def test_folders_of_killed_workers_are_removed_and_others_are_not(
             elsewhere,
             Path(own).name,
         }
+
+
+def test_the_folder_of_a_killed_worker_stays_while_its_engine_runs_and_is_not_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folders = [tmp_path / f"spec-decode-{gone()}.123.{namespace()}-{x}" for x in "ab"]
+    pids = []
+    for folder in folders:
+        folder.mkdir()
+        engine = subprocess.Popen(
+            [sys.executable, "-c", NOTES_ITSELF, *sorted(KEPT)],
+            stdout=subprocess.PIPE,
+            env={**os.environ, leftovers.FOLDER: str(folder)},
+        )
+        with engine:
+            assert engine.stdout is not None
+            pids.append(int(engine.stdout.readline()))
+    os.kill(pids[0], signal.SIGKILL)
+    while leftovers._started(pids[0]) is not None:
+        time.sleep(0.05)
+    leftovers.remove_folders()
+    assert [folder.exists() for folder in folders] == [False, True]
+    assert [named_by(pid) for pid in pids] == [[], kept_by(pids[1])]
+    assert leftovers.clear()
+    assert not folders[1].exists()
+    assert named_by(pids[1]) == []
