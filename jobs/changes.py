@@ -27,10 +27,11 @@ _NEIGHBOURS = 0.6745 * 2**0.5
 
 
 class Step(Record):
-    """A change of level: the first night of the new one, and the ratio of the two."""
+    """A change of level: the first night of the new one, that level, and its ratio to the old."""
 
     night: str
     date: str
+    level: float
     ratio: float
 
 
@@ -65,10 +66,35 @@ def steps(levels: Sequence[Level], spread: Spread) -> tuple[Step, ...]:
         Step(
             night=levels[start].night,
             date=levels[start].at[:10],
+            level=float(np.exp(after)),
             ratio=float(np.exp(after - before)),
         )
         for start, before, after in zip(starts[1:], means, means[1:], strict=False)
     )
+
+
+def beginning(
+    levels: Sequence[Level], spread: Spread, moved: float, nights: int = 1
+) -> Step | None:
+    """The step that a move began with: the first of those since which the level kept its side.
+
+    A step before which it was there already, or after which it was back, dates another move.
+
+    Args:
+        levels: a cell's nights, tonight last, of one level with what they are compared with or of
+            the move's.
+        moved: the ratio of the move.
+        nights: how many of the last ones it was seen in.
+    """
+    means = np.log(nightly(levels)[-nights:])
+    if not len(means):
+        return None
+    halfway, began = float(means.mean()) - log(moved) / 2, None
+    for step in reversed(steps(levels, spread)):
+        if (log(step.level) > halfway) != (moved > 1):
+            break
+        began = step
+    return began if began is not None and (began.ratio > 1) == (moved > 1) else None
 
 
 def environment_changes(before: Night, after: Night) -> tuple[Change, ...]:

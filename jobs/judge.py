@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from functools import cached_property, partial
 
 from jobs import checks, sentences
-from jobs.changes import environment_changes, steps, suspects
+from jobs.changes import Step, beginning, environment_changes, suspects
 from jobs.ended import ended, replaced
 from jobs.findings import NO_BASELINE_AFTER, Finding, NightVerdict, Point, Trend
-from jobs.history import History, eligible, level, standard
+from jobs.history import History, eligible, level, since, standard
 from jobs.levels import Level, Spread, nightly
 from jobs.moves import Move, Watched, called, compared, spread, suspected, unconfirmed
 from jobs.night import Measured, Night
@@ -19,6 +20,8 @@ from jobs.suite import NightRule
 
 # Nights that a trend shows.
 _TREND_NIGHTS = 60
+# Nights this many days apart are neighbours: a machine may be off for some.
+_NEIGHBOURS = 7.0
 
 
 def to_measure_again(history: History, night: Night, rule: NightRule) -> tuple[str, ...]:
@@ -121,12 +124,7 @@ class _Judge:
 
     def _told(self, cell: Measured, watched: Watched, move: Move) -> Finding:
         history, night, rule = self._history, self._night, self._rule
-        chain = (*watched.earlier, watched.tonight)
-        step = None
-        if move.kind == "step":
-            found = steps(chain, spread(watched, rule))
-            up = move.way == "better"
-            step = next((one for one in reversed(found) if (one.ratio > 1) == up), None)
+        step = _began(watched, move, rule) if move.kind == "step" else None
         # Without a step in the history, a move that one night shows began with it.
         alone = move.kind == "step" and move.deviation.nights == 1
         date, began = (step.date, step.night) if step else (night.date if alone else None, night.id)
@@ -185,6 +183,23 @@ class _Judge:
 
     def _good(self, watched: Watched) -> tuple[Level, ...]:
         return standard(watched.earlier, watched.decided, self._rule)
+
+
+def _began(watched: Watched, move: Move, rule: NightRule) -> Step | None:
+    """The step that a move began with, among the nights of the level it is compared with."""
+    decided, level = watched.decided, since(watched.earlier, watched.decided)
+    if decided is not None and decided.action == "pin":
+        # Of the nights between an old pinned night and these, nobody knows any more.
+        pinned = [one for one in watched.earlier if one.night == decided.night]
+        after = (*level, watched.tonight)[0]
+        level = (*(one for one in pinned if _days_between(one, after) <= _NEIGHBOURS), *level)
+    found, chain = move.deviation, (*level, watched.tonight)
+    return beginning(chain, spread(watched, rule), found.ratio, found.nights)
+
+
+def _days_between(one: Level, other: Level) -> float:
+    apart = datetime.fromisoformat(other.at) - datetime.fromisoformat(one.at)
+    return apart.total_seconds() / 86400
 
 
 def _trend(watched: Watched, rule: NightRule) -> Trend:

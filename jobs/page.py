@@ -18,6 +18,8 @@ from jobs.message import Message, Section
 _BODY = "font:14px/1.4 sans-serif;color:#222;max-width:960px;margin:1em auto;padding:0 1em"
 _LINE = "margin:.2em 0"
 _MUTED = "color:#777"
+# Told apart without colour, too.
+_MARKS = ((True, "o", "#3a6", "baseline"), (False, "x", "#c33", "no baseline"))
 # Trends beyond this number would not fit a screen.
 _TRENDS = 6
 
@@ -41,10 +43,15 @@ def trend_svg(trend: Trend) -> str:
         nights = range(len(trend.points))
         values = [point.value for point in trend.points]
         axes.plot(nights, values, color="#bbb", linewidth=1, zorder=1)
-        colours = ["#3a6" if point.good else "#c33" for point in trend.points]
-        axes.scatter(nights, values, c=colours, s=10, zorder=2)
+        for good, marker, colour, name in _MARKS:
+            own = [i for i in nights if trend.points[i].good is good]
+            of = [values[i] for i in own]
+            axes.scatter(
+                own, of, c=colour, marker=marker, s=12, zorder=2, label=name if own else ""
+            )
         if trend.level is not None:
-            axes.axhline(trend.level, color="#3a6", linewidth=0.8, linestyle="--")
+            axes.axhline(trend.level, color="#3a6", linewidth=0.8, linestyle="--", label="level")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.25), ncols=3, frameon=False)
         ends = sorted({0, len(trend.points) - 1})
         axes.set_xticks(ends, [trend.points[i].date for i in ends])
         axes.set_ylabel(trend.unit)
@@ -52,14 +59,21 @@ def trend_svg(trend: Trend) -> str:
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
     drawing = text.getvalue()
-    return drawing[drawing.index("<svg") :]
+    return drawing[drawing.index("<svg") :].replace("<svg", f"<svg role='img' {_label(trend)}", 1)
+
+
+def _label(trend: Trend) -> str:
+    """What the drawing shows, for who does not see it."""
+    last, level = trend.points[-1], f", level {trend.level:.4g}" if trend.level is not None else ""
+    said = f"{trend.unit}: {len(trend.points)} nights{level}, on {last.date} {last.value:.4g}"
+    return f"aria-label='{escape(said)}'"
 
 
 def _section(section: Section) -> Iterator[str]:
     yield f"<h2 style='font-size:15px;margin:.8em 0 .2em'>{escape(section.heading)}</h2>"
     for line in section.lines:
         style = _LINE if line.news else f"{_LINE};{_MUTED}"
-        yield f"<p style='{style}'><b>{escape(line.about)}</b>: {escape(line.text)}</p>"
+        yield f"<p style='{style}'><b>{escape(line.about)}</b>: {escape(line.said)}</p>"
 
 
 def _trends(verdict: NightVerdict) -> Iterator[str]:

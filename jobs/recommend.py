@@ -17,6 +17,7 @@ from jobs.levels import Deviation, Level, Spread, deviation
 from jobs.night import Measured, Night, place, setting
 from jobs.signals import Sample, sample
 from jobs.suite import NightRule
+from pipeline.analysis.wording import percent
 from pipeline.methods import BASELINE
 
 
@@ -75,7 +76,7 @@ class _Choice:
             return standing, ""
         return best, (
             f"{best} instead of {standing}: {lead.ratio:.2f} times as fast over {lead.nights}"
-            f" night{'s' * (lead.nights > 1)} ({self._rule.confidence:.0%} interval"
+            f" night{'s' * (lead.nights > 1)} ({percent(self._rule.confidence)} interval"
             f" {lead.low:.2f} to {lead.high:.2f})"
         )
 

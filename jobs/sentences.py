@@ -10,6 +10,7 @@ from jobs.moves import Move, Watched
 from jobs.night import Measured, Night
 from jobs.signals import NAMES, baseline_speed, own_speed
 from jobs.suite import NightRule
+from pipeline.analysis.wording import percent
 
 
 def moved(
@@ -25,14 +26,16 @@ def moved(
     if move.kind == "drift":
         text = (
             f"{NAMES[watched.signal]} drifted to {found.ratio:.3f} times its value within"
-            f" {found.nights} nights ({rule.drift_confidence:.0%} interval {found.low:.3f} to"
+            f" {found.nights} nights ({percent(rule.drift_confidence)} interval {found.low:.3f} to"
             f" {found.high:.3f})"
         )
     else:
+        pinned = watched.decided is not None and watched.decided.action == "pin"
+        of = "the pinned night" if pinned else f"the last {_nights(found.baseline_nights)}"
         over = f" over {found.nights} nights" if found.nights > 1 else ""
         text = (
-            f"{NAMES[watched.signal]}{over} is {found.ratio:.3f} times that of the last"
-            f" {_nights(found.baseline_nights)} ({rule.confidence:.0%} interval {found.low:.3f} to"
+            f"{NAMES[watched.signal]}{over} is {found.ratio:.3f} times that of {of}"
+            f" ({percent(rule.confidence)} interval {found.low:.3f} to"
             f" {found.high:.3f}, {found.prompts} prompts)"
         )
     if move.again is not None:

@@ -49,6 +49,18 @@ class NoBaselineError(InputError):
         )
 
 
+class SearchLoadError(InputError):
+    """A search over K at several loads, each of which may want another K."""
+
+    def __init__(self, concurrency: tuple[int, ...]) -> None:
+        super().__init__(
+            "search choose_k finds the K for one number of requests at once, and"
+            f" {', '.join(map(str, concurrency))} are given",
+            where="sweep.axes.concurrency",
+            remedy="give one, and start a sweep for each: sweep.axes.concurrency=[1] sweep.name=…",
+        )
+
+
 class OptionNameError(InputError):
     """A file whose `name` is not what the axis calls it; results would go by either."""
 
@@ -109,6 +121,7 @@ def parse_sweep(
         UnknownKeyError, MissingKeyError, BadValueError: the first thing that does not fit, with
             the path of its key.
         NoBaselineError: a search without plain decoding.
+        SearchLoadError: a search at several concurrencies.
     """
     known = [*_Root.model_fields, *sections]
     for key in root:
@@ -118,6 +131,8 @@ def parse_sweep(
     methods = _parse_options(_METHOD, sections, "method")
     if parsed.sweep.search == "choose_k" and all(one.kind != BASELINE for one in methods):
         raise NoBaselineError(tuple(one.name for one in methods))
+    if parsed.sweep.search == "choose_k" and len(axes.concurrency) > 1:
+        raise SearchLoadError(axes.concurrency)
     return SweepConfig(
         name=parsed.sweep.name,
         question=parsed.sweep.question,

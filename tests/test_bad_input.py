@@ -105,6 +105,11 @@ CASES = (
         ("+sweep=choose_k", "model=smollm2-135m", "method=mtp", "dataset=chat"),
         ("sweep.axes.method", "plain decoding", "method=[none,mtp]"),
     ),
+    Case(
+        "a search over K at several loads",
+        ("+sweep=choose_k", "model=smollm2-135m", "sweep.axes.concurrency=[1,8]"),
+        ("sweep.axes.concurrency", "1, 8", "sweep.axes.concurrency=[1]"),
+    ),
     # --- unknown keys, at every level, with the nearest known one
     small("an unknown key at the root", "dry_rum=true", "dry_rum", "dry_run"),
     small("a misspelt group", "modle=smollm2-135m", "modle", "did you mean 'model'"),

@@ -16,7 +16,7 @@ from statistics import fmean
 
 from pipeline.analysis.findings import Advice, Advised, CellFinding, OverallFinding
 from pipeline.analysis.statistics import Estimate, Rule
-from pipeline.analysis.wording import digits_of, span, unsteady
+from pipeline.analysis.wording import digits_of, percent, span, unsteady
 from pipeline.methods import BASELINE
 from pipeline.records import CellRecord
 
@@ -91,9 +91,9 @@ def _advice(
         use=use,
         nearest=nearest,
         tied=tied,
-        avoid=tuple(sorted(worse, key=lambda one: _estimate(one).ratio)),
+        avoid=tuple(sorted(worse, key=_speed)),
         sentence=_faster(use, tied, rule) if use else _nothing(nearest, candidates, cells, rule),
-        serve_command=_command(use, cells),
+        serve_command=_command(use, cells) if use or nearest else None,
     )
 
 
@@ -118,7 +118,7 @@ def _faster(use: Advised, tied: Sequence[Advised], rule: Rule) -> str:
     found = _estimate(use)
     sentence = (
         f"{use.setting} is {span(found)} times as fast as plain decoding"
-        f" ({rule.confidence:.0%} interval, {found.prompts} prompts)"
+        f" ({percent(rule.confidence)} interval, {found.prompts} prompts)"
     )
     if use.why:
         sentence += f": {use.why}"
@@ -130,26 +130,37 @@ def _faster(use: Advised, tied: Sequence[Advised], rule: Rule) -> str:
     return sentence
 
 
-def _nearest(candidates: Iterable[Advised]) -> Advised | None:
+def _nearest(candidates: Sequence[Advised]) -> Advised | None:
+    """The fastest that something is known of, unless one that may be faster leads."""
     told = [one for one in candidates if one.comparison.verdict in ("worse", "no change")]
-    return max(told, key=lambda one: _estimate(one).ratio, default=None)
+    found, leading = max(told, key=_speed, default=None), _leading(candidates)
+    leads = found and leading and _speed(leading) > max(1.0, _speed(found))
+    return None if leads else found
+
+
+def _leading(candidates: Iterable[Advised]) -> Advised | None:
+    """The fastest of those that were too unsteady to call."""
+    unsure = [one for one in candidates if one.comparison.verdict == "unstable"]
+    return max(unsure, key=_speed, default=None)
+
+
+def _speed(one: Advised) -> float:
+    return _estimate(one).ratio
 
 
 def _nothing(
     nearest: Advised | None,
-    candidates: Iterable[Advised],
+    candidates: Sequence[Advised],
     cells: Iterable[CellFinding],
     rule: Rule,
 ) -> str:
     """Why plain decoding stays: nothing was faster, or nothing could be told."""
     if nearest is not None:
         return (
-            f"nothing measured was faster than plain decoding; the nearest, {nearest.setting}, is"
-            f" {span(_estimate(nearest))} times as fast"
+            f"nothing could be called faster than plain decoding; the nearest, {nearest.setting},"
+            f" is {span(_estimate(nearest))} times as fast"
         )
-    unsure = [one for one in candidates if one.comparison.verdict == "unstable"]
-    if unsure:
-        leading = max(unsure, key=lambda one: _estimate(one).ratio)
+    if (leading := _leading(candidates)) is not None:
         return (
             f"{leading.setting} leads at {span(_estimate(leading))} times plain decoding, but"
             f" nothing can be called: {unsteady(_estimate(leading), rule)}"

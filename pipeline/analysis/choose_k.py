@@ -12,6 +12,8 @@ one more pass of the drafter and one more position to verify:
 
     step time (K) = base + per_token * K        for K >= 1
 
+and never less than a plain step's, which a line through steps that grow faster than K would give.
+
 Predicted and measured are kept apart: a prediction says which K are worth measuring, and only
 measured ones are recommended.
 """
@@ -112,7 +114,8 @@ def predict(counts: Counts, times: Sequence[StepTime]) -> Forecast:
     [baseline_s] = (one.step_s for one in times if one.k == 0)
     predicted = []
     for k in range(1, len(counts.accepted_per_position) + 1):
-        tokens, step_s = tokens_per_step(counts, k), base_s + per_token_s * k
+        tokens = tokens_per_step(counts, k)
+        step_s = max(base_s + per_token_s * k, baseline_s)
         predicted.append(
             PredictedK(
                 k=k,

@@ -101,7 +101,7 @@ class Advice(Record):
         tied: what was as fast as it within the noise.
         avoid: what was measurably slower, the slowest first.
         sentence: the answer in words: how much faster, how sure, and what cannot be told from it.
-        serve_command: the command that starts what is advised.
+        serve_command: the command that starts what is advised; None where nothing can be said.
     """
 
     model: str

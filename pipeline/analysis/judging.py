@@ -17,6 +17,7 @@ from pipeline.analysis.pairing import Pair, Side
 from pipeline.analysis.statistics import Rule
 from pipeline.analysis.verdict import Comparison, compare
 from pipeline.methods import BASELINE
+from pipeline.platforms import Pairing
 from pipeline.records import CellRecord, PromptCost
 
 STANDARD = Rule()
@@ -88,14 +89,17 @@ def _lossless(one: Evidence, rule: Rule) -> GreedyCheck | SampledCheck | None:
 def _judge_settings(
     members: Sequence[Evidence], judged: Sequence[CellFinding], rule: Rule
 ) -> list[OverallFinding]:
-    """One comparison per method and K, over the prompts of all its usable cells together."""
+    """One comparison per method and K, over the prompts of all its usable cells together.
+
+    A setting whose cells were paired in two ways has one of each, and neither is of all data sets.
+    """
     datasets = tuple(dict.fromkeys(one.record.at.dataset for one in members))
     if len(datasets) < 2:
         return []
-    settings: defaultdict[tuple[str, int], list[Evidence]] = defaultdict(list)
+    settings: defaultdict[tuple[str, int, Pairing], list[Evidence]] = defaultdict(list)
     for one, finding in zip(members, judged, strict=True):
         if finding.usable and finding.comparison and finding.comparison.estimate:
-            settings[one.record.at.method, one.record.at.k].append(one)
+            settings[one.record.at.method, one.record.at.k, pair(one).pairing].append(one)
     verdicts = compare([_pooled([pair(one) for one in s]) for s in settings.values()], rule)
     return [
         _overall(own, verdict, datasets)
@@ -121,24 +125,21 @@ def _overall(
 
 
 def _pooled(pairs: Sequence[Pair]) -> Pair:
-    """Several pairs as one; prompts are kept apart by the label of their cell's baseline."""
-    first = pairs[0]
-    closings = [one.closing for one in pairs if one.closing is not None]
+    """Several pairs of one kind as one; prompts are kept apart by the number of their pair."""
+    measured = _merged([one.measured for one in pairs])
+    assert measured is not None, "what is compared was measured"
     return Pair(
-        measured=_merged([one.measured for one in pairs]),
-        baseline=_merged([one.baseline for one in pairs if one.baseline is not None]),
-        pairing=first.pairing,
-        closing=_merged(closings) if closings else None,
+        measured=measured,
+        baseline=_merged([one.baseline for one in pairs]),
+        pairing=pairs[0].pairing,
+        closing=_merged([one.closing for one in pairs]),
     )
 
 
-def _merged(sides: Sequence[Side]) -> Side:
-    costs = {
-        f"{number}/{prompt}": own
-        for number, side in enumerate(sides)
-        for prompt, own in side.costs.items()
-    }
-    return sides[0].model_copy(update={"costs": costs})
+def _merged(sides: Sequence[Side | None]) -> Side | None:
+    known = [(number, side) for number, side in enumerate(sides) if side is not None]
+    costs = {f"{number}/{p}": own for number, side in known for p, own in side.costs.items()}
+    return known[0][1].model_copy(update={"costs": costs}) if known else None
 
 
 def _side(record: CellRecord) -> Side:

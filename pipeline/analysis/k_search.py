@@ -45,8 +45,8 @@ class KSearch(Record):
         grid: every K that was asked for.
         forecast: from the counts of the largest K and all measured step times, a baseline step
             being 1; None where the largest K has no usable cell.
-        measured: speed-up over all data sets, with its interval.
-        choice: K = 0 is plain decoding.
+        measured: speed-up over all data sets, with its interval; plain decoding's, K = 0, is 1.
+        choice: among those that were called faster; K = 0, plain decoding, where none was.
         starts_saved: engine starts that measuring every K would have taken beyond these.
     """
 
@@ -125,6 +125,7 @@ def conclude(
         found = comparison.estimate
         if found is not None and found.low is not None and found.high is not None:
             measured.append(MeasuredK(k=k, value=found.ratio, low=found.low, high=found.high))
+    faster = [m for m in measured if m.k and comparisons[m.k].verdict == "better"]
     at = evidence[0].record.at
     return KSearch(
         model=at.model,
@@ -132,7 +133,7 @@ def conclude(
         grid=tuple(grid),
         forecast=forecast_of(max(grid), evidence),
         measured=tuple(measured),
-        choice=choose(measured),
+        choice=choose([PLAIN, *faster]),
         starts_saved=starts_saved(grid, {one.record.at.k for one in evidence}),
     )
 
@@ -152,24 +153,35 @@ def searches(plan: Plan, evidence: Sequence[Evidence], findings: Findings) -> tu
 
 
 def _verdicts(model: str, method: str, findings: Findings) -> dict[int, Comparison]:
-    """The verdict at each K over all data sets, or on the only one."""
-    name = (model, method)
-    whole = {o.k: o.comparison for o in findings.overall if (o.model, o.method) == name}
-    cells = [c for c in findings.cells if (c.record.at.model, c.record.at.method) == name]
-    alone = {c.record.at.k: c.comparison for c in cells if c.comparison is not None}
-    return whole or alone
+    """The verdict at each K over all data sets, or on the only one; as the advice, of what is
+    usable, and of every data set.
+    """
+    if len({c.record.at.dataset for c in findings.cells if c.record.at.model == model}) > 1:
+        whole = [o for o in findings.overall if (o.model, o.method) == (model, method)]
+        return {o.k: o.comparison for o in whole if not o.missing}
+    cells = [
+        c for c in findings.cells if (c.record.at.model, c.record.at.method) == (model, method)
+    ]
+    return {c.record.at.k: c.comparison for c in cells if c.usable and c.comparison is not None}
 
 
 def told(one: KSearch) -> str:
     """A search in a sentence: what was chosen, what was predicted of it, what was saved."""
     predicted = {p.k: p.speedup for p in one.forecast.predicted} if one.forecast else {}
-    chosen = one.choice.k
-    measured = ", ".join(str(m.k) for m in one.measured if m.k)
-    text = f"{one.method}: of K {', '.join(map(str, one.grid))} these were measured: {measured}"
-    text += "; plain decoding is not slower" if chosen == 0 else f"; use K={chosen}"
-    if chosen in predicted:
-        text += f", predicted at {predicted[chosen]:.2f} times plain decoding"
-    return f"{text}. {one.choice.sentence}. Engine starts saved: {one.starts_saved}."
+    chosen, compared = one.choice.k, [str(m.k) for m in one.measured if m.k]
+    text = f"{one.method}: of K {', '.join(map(str, one.grid))} "
+    if not compared:
+        text += "none could be compared with plain decoding"
+    else:
+        text += f"these were compared with plain decoding: {', '.join(compared)}"
+    if chosen:
+        text += f"; use K={chosen}"
+        if chosen in predicted:
+            text += f", predicted at {predicted[chosen]:.2f} times plain decoding"
+        text += f". {one.choice.sentence}"
+    elif compared:
+        text += "; none could be called faster"
+    return f"{text}. Engine starts saved: {one.starts_saved}."
 
 
 def _step_s(cost: PromptCost) -> float | None:

@@ -23,6 +23,7 @@ from pipeline.analysis.rescoring import (
     widest_gap,
 )
 from pipeline.analysis.statistics import Interval, Rule, mean_interval
+from pipeline.analysis.wording import percent
 from pipeline.records import RescoredOutput
 from pipeline.spec import Record
 
@@ -141,7 +142,7 @@ def check_sampled(
         verdict="lossless" if lossless else "not lossless",
         sentence=(
             f"log-likelihood per token is {found.mean:+.3f} nat from the baseline's"
-            f" ({rule.confidence:.0%} interval {found.low:+.3f} to {found.high:+.3f},"
+            f" ({percent(rule.confidence)} interval {found.low:+.3f} to {found.high:+.3f},"
             f" {len(common)} prompts), which {'includes' if lossless else 'excludes'} 0"
         ),
         prompts=len(common),

@@ -6,6 +6,9 @@ from math import floor, log10
 
 from pipeline.analysis.statistics import Estimate, Rule
 
+# Decimals of an interval that comes as close to 1 as this.
+_MOST = 4
+
 
 def span(found: Estimate) -> str:
     """`1.42 (1.36 to 1.49)`: a ratio with its interval, no more digits than that justifies."""
@@ -16,16 +19,29 @@ def span(found: Estimate) -> str:
 
 
 def digits_of(found: Estimate) -> int:
-    """Decimals that an estimate's interval justifies; one where it has none."""
+    """Decimals that an estimate's interval justifies; one where it has none.
+
+    An interval that excludes 1 has as many as it takes to see that.
+    """
     if found.low is None or found.high is None:
         return 1
-    return decimals((found.high - found.low) / 2)
+    digits = decimals((found.high - found.low) / 2)
+    while digits < _MOST and excludes_one(found) and not _apart(found.low, found.high, digits):
+        digits += 1
+    return digits
+
+
+def percent(confidence: float) -> str:
+    """`95%`, and `99.86%` where a chance of a false alarm is shared among many."""
+    return f"{100 * confidence:.4g}%"
+
+
+def _apart(low: float, high: float, digits: int) -> bool:
+    return not round(low, digits) <= 1 <= round(high, digits)
 
 
 def decimals(uncertainty: float, most: int = 2) -> int:
-    """Decimals a number may be told with: one whose last digit is about a third of its uncertainty
-    or more, so that rounding does not move the end of an interval across 1 unseen.
-    """
+    """Decimals a number may be told with: its last digit is about a third of its uncertainty."""
     return most if uncertainty <= 0 else max(0, min(most, -floor(log10(uncertainty / 3))))
 
 
@@ -38,7 +54,7 @@ def describe(found: Estimate, rule: Rule, quantity: str) -> str:
             f"{quantity} is {found.ratio:.{digits}f} times the baseline's ({sample}, no interval)"
         )
     return (
-        f"{quantity} is {found.ratio:.{digits}f} times the baseline's ({rule.confidence:.0%}"
+        f"{quantity} is {found.ratio:.{digits}f} times the baseline's ({percent(rule.confidence)}"
         f" interval {found.low:.{digits}f} to {found.high:.{digits}f}, {sample})"
     )
 

@@ -117,7 +117,7 @@ def commands(advice: Sequence[Advice]) -> list[tuple[str, list[str], str]]:
     """Each different setting that is advised, the kinds of prompt it is for, and its command."""
     found: dict[str, tuple[str, list[str], str]] = {}
     for one in advice:
-        if one.serve_command and (one.use or one.nearest):
+        if one.serve_command:
             name = _use(one)
             _, kinds, _ = found.setdefault(name, (name, [], one.serve_command))
             kinds.append(one.dataset or "all kinds together")

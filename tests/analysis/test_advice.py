@@ -54,9 +54,20 @@ def test_plain_decoding_stays_where_nothing_was_faster_and_the_nearest_is_named(
     found = advice(method("mtp", 1, step=1.5, chat=0.2), method("ngram", 4, chat=0.02))["chat"]
     assert (found.use, found.tied) == (None, ())
     assert found.nearest is not None
-    assert found.sentence.startswith("nothing measured was faster than plain decoding; the nearest")
+    assert found.sentence.startswith(
+        "nothing could be called faster than plain decoding; the nearest"
+    )
     assert found.serve_command == "vllm serve /models/composed-135m --max-model-len 2048"
     assert [one.comparison.verdict for one in found.avoid] == ["worse", "worse"]
+
+
+def test_one_that_is_too_unsteady_to_call_but_leads_is_not_passed_over() -> None:
+    unsteady = Method("ngram", 4, {"chat": 0.9}, 1.1, noise=0.9)
+    found = advice(method("mtp", 1, step=1.5, chat=0.2), unsteady)["chat"]
+    assert (found.use, found.nearest, found.serve_command) == (None, None, None)
+    assert found.sentence.startswith("ngram K=4 leads at ")
+    assert "nothing can be called" in found.sentence
+    assert [one.setting for one in found.avoid] == ["mtp K=1"]
 
 
 def test_the_reason_is_what_a_step_gave_and_took() -> None:
@@ -102,6 +113,7 @@ def test_a_setting_that_lacks_a_kind_of_prompt_is_no_answer_for_all_of_them() ->
     found = find([evidence(one) for one in (*made[:-1], failed)], RULE)
     [answer] = answers(found)
     assert answer.headline == "it depends on the kind of prompt"
+    assert answer.serve_command is None
     assert (
         answer.text == "No setting has a usable cell for every kind of prompt. For chat use mtp"
         f" K=1, {_span(found.advice[1])} times as fast."

@@ -12,7 +12,7 @@ from pipeline.analysis.choose_k import (
     tokens_per_step,
     worth_measuring,
 )
-from pipeline.analysis.counts import count
+from pipeline.analysis.counts import count, decode_steps
 from pipeline.records import Counts, PassRecord
 from tests.analysis.passes import Step, one_pass, passes, request
 
@@ -118,7 +118,7 @@ def test_more_drafted_tokens_never_mean_fewer_tokens_per_step(made: list[PassRec
     assert expected == sorted(expected)
     steps = expected[-1]
     emitted = counts.output_tokens - counts.requests + counts.truncated
-    assert steps * (counts.drafts and emitted / steps) == pytest.approx(emitted)
+    assert steps * decode_steps(counts) == pytest.approx(emitted)
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.floats(0.1, 5)), min_size=1))
@@ -128,3 +128,20 @@ def test_the_chosen_k_is_among_the_tied_and_never_larger_than_the_fastest(
     found = choose(measured(*((k, v, v * 0.95, v * 1.05) for k, v in rows)))
     assert found.k == min(found.tied) <= found.fastest
     assert found.fastest in found.tied
+
+
+def test_a_step_that_drafts_is_never_predicted_shorter_than_a_plain_one() -> None:
+    counts = Counts(
+        requests=0,
+        output_tokens=150,
+        drafts=100,
+        drafted=1200,
+        accepted=50,
+        accepted_per_position=(30, 20, *(0,) * 10),
+        truncated=0,
+    )
+    # Steps that grow faster than K: the line through them reaches below zero at K = 1.
+    times = [StepTime(k=k, step_s=s) for k, s in ((0, 1.0), (6, 1.6), (12, 4.0))]
+    found = predict(counts, times)
+    assert all(one.step_s >= 1.0 for one in found.predicted)
+    assert max(one.speedup for one in found.predicted) <= 1.5

@@ -8,10 +8,11 @@ from pipeline.analysis.findings import Evidence
 from pipeline.analysis.judging import find, pair
 from pipeline.analysis.statistics import Rule
 from pipeline.records import RescoredOutput
-from tests.report.composed import Made, Method, change, evidence, sweep
+from tests.report.composed import Made, Method, cell, change, evidence, sweep
 
 RULE = Rule(resamples=999)
 PLAIN = Method("none", 0)
+AS_PLAIN = {"method": "none", "kind": "none", "k": 0}
 FAST = Method("mtp", 2, {"chat": 0.6, "json": 0.7}, 1.25)
 SLOW = Method("ngram", 4, {"chat": 0.1, "json": 0.1}, 1.2, coverage=0.3)
 
@@ -44,6 +45,32 @@ def test_a_setting_is_judged_over_the_prompts_of_all_its_data_sets() -> None:
     each = [one.comparison.estimate for one in found.cells if one.comparison]
     ratios = sorted(one.ratio for one in each if one)
     assert ratios[0] < whole.comparison.estimate.ratio < ratios[1]
+
+
+def test_a_setting_that_was_paired_in_two_ways_is_of_no_pairing_s_sets_but_its_own() -> None:
+    made = small(FAST)
+    (alone,) = [one for one in made if one.record.at.label.endswith("mtp-k2/chat/c1")]
+    at = alone.record.at
+    bracketed = evidence(cell(at, FAST, pairing="bracketed", prompts=8)).model_copy(
+        update={
+            "opening": cell(at.model_copy(update=AS_PLAIN), PLAIN, prompts=8).record,
+            "closing": cell(at.model_copy(update=AS_PLAIN), PLAIN, prompts=8).record,
+        }
+    )
+    for given in (
+        [*(evidence(one) for one in made if one is not alone), bracketed],
+        [bracketed, *(evidence(one) for one in made if one is not alone)],
+    ):
+        found = find(given, RULE)
+        assert {(o.datasets, o.missing) for o in found.overall} == {
+            (("json",), ("chat",)),
+            (("chat",), ("json",)),
+        }
+        assert [o.comparison.estimate and o.comparison.estimate.prompts for o in found.overall] == [
+            8,
+            8,
+        ]
+        assert found.advice[0].use is None
 
 
 def test_prompts_of_one_name_in_two_data_sets_are_not_taken_for_one() -> None:

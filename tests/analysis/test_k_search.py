@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.analysis.findings import Evidence
-from pipeline.analysis.judging import pair
-from pipeline.analysis.k_search import conclude, forecast_of, next_k, step_ratio, told
+from pipeline.analysis.findings import Advice, Evidence
+from pipeline.analysis.judging import find, pair
+from pipeline.analysis.k_search import (
+    KSearch,
+    conclude,
+    forecast_of,
+    next_k,
+    searches,
+    step_ratio,
+    told,
+)
 from pipeline.analysis.statistics import Rule
 from pipeline.analysis.verdict import compare
 from pipeline.records import Companion, Counts, PromptCost, Status
-from tests.factories import cell_record, coordinates
+from tests.factories import cell_record, coordinates, plan
+from tests.report.composed import Made, Method, change, evidence, sweep
 
 STEP_S = 0.02
 PROMPTS = [f"p{i}" for i in range(8)]
@@ -150,5 +161,94 @@ def test_a_search_is_told_in_a_sentence_with_what_was_saved() -> None:
     }
     sentence = told(conclude(grid, evidence, comparisons))
     measured = sorted(comparisons)
-    assert f"these were measured: {', '.join(map(str, measured))}; use K=" in sentence
+    assert (
+        f"these were compared with plain decoding: {', '.join(map(str, measured))}; use K="
+        in sentence
+    )
     assert sentence.endswith(f"Engine starts saved: {12 - len(measured)}.")
+
+
+RULE = Rule(resamples=999)
+KS = (1, 2, 4)
+
+
+def said(*made: Made) -> tuple[KSearch, Advice]:
+    """What a search over the cells says, and what is advised over all of them."""
+    searched = plan(*(one.record.at for one in made)).model_copy(update={"search": "choose_k"})
+    gathered = [evidence(one) for one in made]
+    findings = find(gathered, RULE)
+    (search,) = searches(searched, gathered, findings)
+    return search, findings.advice[0]
+
+
+def grid_of(chance: float, step: float, *datasets: str) -> list[Made]:
+    chances = dict.fromkeys(datasets, chance)
+    drafting = [Method("mtp", k, chances, 1 + step * k, noise=0.01) for k in KS]
+    return list(sweep(datasets, [Method("none", 0), *drafting]))
+
+
+def agree(search: KSearch, advice: Advice) -> None:
+    assert search.choice.k == (advice.use.k if advice.use else 0)
+
+
+def at(made: list[Made], k: int, dataset: str) -> int:
+    places = [(one.record.at.k, one.record.at.dataset) for one in made]
+    return places.index((k, dataset))
+
+
+def wrong(made: Made) -> Made:
+    """The cell with tokens that plain decoding would never have put out."""
+    scored = (one.model_copy(update={"gaps": (9.0,) * len(one.gaps)}) for one in made.rescored)
+    return dataclasses.replace(made, rescored=tuple(scored))
+
+
+@pytest.mark.parametrize("datasets", [("chat",), ("chat", "json")])
+def test_a_search_and_the_advice_choose_the_same_k(datasets: tuple[str, ...]) -> None:
+    search, advice = said(*grid_of(0.8, 0.05, *datasets))
+    assert search.choice.k > 0
+    agree(search, advice)
+
+
+@pytest.mark.parametrize("status", ["THROTTLED", "SUSPECT"])
+def test_a_k_that_lacks_a_data_set_is_not_chosen(status: Status) -> None:
+    made = grid_of(0.8, 0.05, "chat", "json")
+    whole, _ = said(*made)
+    spoilt = at(made, whole.choice.k, "chat")
+    made[spoilt] = change(made[spoilt], lambda r: r.model_copy(update={"status": status}))
+    search, advice = said(*made)
+    assert search.choice.k not in (0, whole.choice.k)
+    agree(search, advice)
+
+
+@pytest.mark.parametrize("datasets", [("chat",), ("chat", "json")])
+def test_a_k_that_is_not_lossless_is_not_chosen(datasets: tuple[str, ...]) -> None:
+    made = grid_of(0.8, 0.05, *datasets)
+    whole, _ = said(*made)
+    spoilt = at(made, whole.choice.k, "chat")
+    made[spoilt] = wrong(made[spoilt])
+    search, advice = said(*made)
+    assert search.choice.k not in (0, whole.choice.k)
+    agree(search, advice)
+
+
+def test_a_faster_k_too_small_to_matter_is_not_chosen() -> None:
+    little = composed(1, 0.122, 0.1)
+    (verdict,) = compare([pair(little)], RULE)
+    search = conclude([1], [little], {1: verdict})
+    assert [m.low > 1 for m in search.measured if m.k] == [True]
+    assert search.choice.k == 0
+    assert told(search).endswith("none could be called faster. Engine starts saved: 0.")
+
+
+def test_a_search_of_which_nothing_could_be_compared_says_so() -> None:
+    lost = [
+        change(one, lambda r: r.model_copy(update={"status": "SUSPECT"}))
+        if one.record.at.k
+        else one
+        for one in grid_of(0.8, 0.05, "chat")
+    ]
+    search, _ = said(*lost)
+    assert search.choice.k == 0
+    assert told(search) == (
+        "mtp: of K 1, 2, 4 none could be compared with plain decoding. Engine starts saved: 0."
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 import pytest
 
 from jobs.findings import NightVerdict
@@ -435,6 +436,56 @@ def test_a_step_the_other_way_does_not_date_a_fall() -> None:
     tonight = night(14, {"ngram": 1.11}, again=[cell(NGRAM, 1.11, seed=990)])
     (finding,) = judge(History(nights), tonight, RULE).of("worse")
     assert finding.since == nights[10].date
+
+
+@pytest.mark.parametrize("fall", [0.96, 0.955])
+def test_a_fall_is_not_dated_to_an_earlier_one_that_was_accepted(fall: float) -> None:
+    """Nor is it blamed on what changed then."""
+    rng, driver = np.random.default_rng(7), {**ENVIRONMENT, "driver": "590.12"}
+    for _ in range(12):
+        made = 1.2 * np.exp(rng.normal(0, 0.012, 60)) * np.where(np.arange(60) < 20, 1.0, 0.93)
+        nights = [
+            night(n, {"ngram": float(v)}, environment=ENVIRONMENT if n < 20 else driver)
+            for n, v in enumerate(made)
+        ]
+        slow = float(1.2 * 0.93 * fall)
+        again = [cell(NGRAM, slow, seed=990 + i) for i in range(2)]
+        tonight = night(60, {"ngram": slow}, again=again, environment=driver)
+        decided = accepted(nights[20].id, nights[21].at, NGRAM.label)
+        for finding in judge(History(nights, [decided]), tonight, RULE).of("worse"):
+            assert finding.since is None or finding.since > nights[40].date
+            assert finding.suspects == ()
+
+
+def test_a_fall_is_not_dated_to_a_dip_that_is_over() -> None:
+    nights = [night(n, {"ngram": 1.1 if 10 <= n < 13 else 1.2}) for n in range(40)]
+    for number in range(10, 13):
+        nights[number] = nights[number].model_copy(update={"called": (NGRAM.label,)})
+    tonight = night(40, {"ngram": 1.15}, again=[cell(NGRAM, 1.15, seed=990)])
+    (finding,) = judge(History(nights), tonight, RULE).of("worse")
+    assert finding.since == tonight.at[:10]
+
+
+def test_a_fall_from_an_old_pinned_night_has_the_same_date_every_night_or_none() -> None:
+    """Of the nights between the pinned one and the newest, nobody knows any more."""
+    old, driver = night(0), {**ENVIRONMENT, "driver": "590.12"}
+    pin = accepted(old.id, old.at, NGRAM.label).model_copy(update={"action": "pin"})
+    for first in (60, 61):
+        slow = [night(first + n, {"ngram": 1.1}, environment=driver) for n in range(30)]
+        again = [cell(NGRAM, 1.1, seed=990)]
+        tonight = night(first + 30, {"ngram": 1.1}, again=again, environment=driver)
+        (finding,) = judge(History([old, *slow], [pin]), tonight, RULE).of("worse")
+        assert finding.since in (None, tonight.at[:10])
+        assert finding.suspects == ()
+        assert "times that of the pinned night" in finding.sentence
+
+
+def test_a_fall_right_after_the_pinned_night_is_dated() -> None:
+    nights = [night(n, {"ngram": 1.2 if n < 4 else 1.1}) for n in range(8)]
+    pin = accepted(nights[3].id, nights[3].at, NGRAM.label).model_copy(update={"action": "pin"})
+    tonight = night(8, {"ngram": 1.1}, again=[cell(NGRAM, 1.1, seed=990)])
+    (finding,) = judge(History(nights, [pin]), tonight, RULE).of("worse")
+    assert finding.since == nights[4].date
 
 
 def test_the_first_message_names_what_changed_in_the_night_of_the_step() -> None:

@@ -73,6 +73,25 @@ def test_the_page_holds_the_message_and_a_drawing_of_what_moved() -> None:
     assert page.count("<svg") == 1
 
 
+def test_what_the_night_before_said_is_marked_in_words_on_the_page_too() -> None:
+    page = html(*told("still_slower"))
+    assert page.count("(as the night before)") == 1
+    assert re.search(r"color:#777'><b>.*\(as the night before\)</p>", page)
+
+
+def test_a_trend_tells_its_nights_apart_and_itself_without_colour() -> None:
+    trend = told("slower")[1].findings[0].trend
+    assert trend is not None
+    drawing = ElementTree.fromstring(trend_svg(trend))
+    texts = {"".join(e.itertext()) for e in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"baseline", "no baseline", "level"} <= texts
+    assert drawing.get("role") == "img"
+    last = trend.points[-1]
+    assert drawing.get("aria-label") == (
+        f"{trend.unit}: 15 nights, level {trend.level:.4g}, on {last.date} {last.value:.4g}"
+    )
+
+
 def test_a_trend_is_valid_svg_with_a_point_a_night() -> None:
     _, verdict = told("slower")
     trend = verdict.findings[0].trend

@@ -288,7 +288,7 @@ def test_a_search_for_k_says_what_it_found_and_what_it_did_not_need(tmp_path: Pa
     outputs.write_plan(searched)
     text = write_report(outputs, [cell.fingerprint for cell in searched.cells]).markdown
     found = text.partition("## Choosing K")[2].partition("##")[0]
-    assert "mtp: of K 1, 2, 4, 3 these were measured: 1, 2, 4; use K=" in found
+    assert "mtp: of K 1, 2, 4, 3 these were compared with plain decoding: 1, 2, 4; use K=" in found
     assert "Engine starts saved: 1" in found
     assert "mtp-k3/chat/c1: not measured: the search for K did not need it" in text
 

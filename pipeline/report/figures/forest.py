@@ -55,7 +55,7 @@ def draw(part: Part, palette: Palette) -> Drawing | None:
         "speedups",
         "Speed-up and how sure it is",
         "Decode speed over plain decoding's, paired prompt by prompt, with its 95% interval."
-        " Filled: measurably faster or slower; hollow: no change that could be told from noise.",
+        " Filled: measurably faster or slower; hollow: not called.",
         f"{part.slug}-speedups",
     )
 

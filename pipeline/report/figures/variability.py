@@ -51,8 +51,8 @@ def draw(part: Part, palette: Palette) -> Drawing | None:
         drawn,
         "variability",
         "Average against variability",
-        "To the right is faster, lower is more even. The height is the spread (standard deviation"
-        " of the logarithm) of the prompts' own speed-ups. "
+        "To the right is faster, lower is more even. The height is the spread of the prompts' own"
+        " speed-ups, the geometric standard deviation less one. "
         + ("Large: all kinds of prompt together; small: one kind." if whole else ""),
         f"{part.slug}-variability",
     )
