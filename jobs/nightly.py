@@ -40,7 +40,7 @@ from pipeline.errors import (
 from pipeline.interrupts import Terminated
 from pipeline.locks import held
 from pipeline.outputs import WriteError
-from pipeline.tracking.address import shown
+from pipeline.passwords import without_password
 from pipeline.tracking.ledger import Keeper, LedgerError
 from pipeline.verbs import helped
 
@@ -127,7 +127,7 @@ def _places(extra: Sequence[str]) -> list[str]:
     given = commandline.split(extra)
     folders = [word for folder in given.folders for word in ("--config-dir", str(folder))]
     settings = (word.lstrip("+").partition("=") for word in given.overrides)
-    stores = {key: f"{key}={shown(value)}" for key, _, value in settings if key in STORE}
+    stores = {key: f"{key}={without_password(value)}" for key, _, value in settings if key in STORE}
     return [*folders, *stores.values()]
 
 

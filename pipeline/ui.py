@@ -22,7 +22,8 @@ from types import FrameType
 from typing import IO
 
 from pipeline.errors import EXIT_OK, InfrastructureError, InputError, PipelineError
-from pipeline.tracking.address import default_root, is_server, shown, sqlite_file, store_uri
+from pipeline.passwords import without_password
+from pipeline.tracking.address import default_root, is_server, sqlite_file, store_uri
 from pipeline.verbs import helped, options
 
 USAGE = "python -m pipeline.ui [port=5000] [uri=...]"
@@ -108,9 +109,7 @@ def _parse(argv: Sequence[str]) -> tuple[str, int]:
         raise InputError(f"'{words[0]}' is not an option", allowed=USAGE)
     uri = store_uri(given.get("uri"))
     if is_server(uri):
-        raise InputError(
-            "this is a server already", where=shown(uri), remedy="open it in a browser"
-        )
+        raise InputError("this is a server already", where=uri, remedy="open it in a browser")
     file = sqlite_file(uri)
     # MLflow would make an empty store there, and show nothing without saying why.
     if file is not None:
@@ -195,7 +194,7 @@ def _greeting(uri: str, port: int) -> str:
         for e in found
         if e["name"] != "Default"
     )
-    return f"{shown(uri)} is at http://{HOST}:{port}\n{''.join(sweeps)}{_HINT}"
+    return f"{without_password(uri)} is at http://{HOST}:{port}\n{''.join(sweeps)}{_HINT}"
 
 
 def _get(port: int, path: str) -> bytes:

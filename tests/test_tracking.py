@@ -15,7 +15,8 @@ import pytest
 from pipeline.errors import EXIT_BAD_CONFIG, EXIT_NO_INFRASTRUCTURE, EXIT_OK, InputError
 from pipeline.host.series import Limits, Sample, TelemetrySummary
 from pipeline.outputs import Outputs
-from pipeline.tracking import Tracker, TrackingError, address, runs
+from pipeline.passwords import without_password
+from pipeline.tracking import Tracker, TrackingError, runs
 from pipeline.tracking.__main__ import USAGE, main
 from tests.factories import cell_record, coordinates, failed_record, one_pass, plan, start_record
 
@@ -355,9 +356,9 @@ def test_an_unreachable_store_becomes_one_sentence_and_raises_nothing(
     tracker.cell(CELLS[0])
     tracker.finish(start_record())
     sentence = str(tracker.problem)
-    assert sentence.startswith(f"{address.shown(uri)}: MLflow did not take the records (")
+    assert sentence.startswith(f"{without_password(uri)}: MLflow did not take the records (")
     assert sentence.endswith(
-        f"run python -m pipeline.tracking replay {outputs.folder} uri={address.shown(uri)}"
+        f"run python -m pipeline.tracking replay {outputs.folder} uri={without_password(uri)}"
     )
     assert "secret" not in sentence
     assert "\n" not in sentence

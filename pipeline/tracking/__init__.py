@@ -19,7 +19,7 @@ from pipeline.errors import InfrastructureError, InputError
 from pipeline.evidence import gather
 from pipeline.outputs import Outputs
 from pipeline.records import CellRecord, StartRecord
-from pipeline.tracking.address import default_root, shown, store_uri
+from pipeline.tracking.address import default_root, store_uri
 from pipeline.tracking.store import Store
 
 __all__ = ["Tracker", "TrackingError", "replay", "store_uri"]
@@ -29,12 +29,12 @@ class TrackingError(InfrastructureError):
     """The store did not take a record; the records on disk are whole."""
 
     def __init__(self, uri: str, cause: Exception, folder: Path) -> None:
-        elsewhere = "" if uri == store_uri(None) else f" uri={shown(uri)}"
+        elsewhere = "" if uri == store_uri(None) else f" uri={uri}"
         first = (str(cause).strip() or "no reason given").splitlines()[0]
         super().__init__(
             f"MLflow did not take the records ({type(cause).__name__}:"
-            f" {first.replace(uri, shown(uri))}), which are whole on disk",
-            where=shown(uri),
+            f" {first}), which are whole on disk",
+            where=uri,
             remedy=f"once it is back, run python -m pipeline.tracking replay {folder}{elsewhere}",
         )
 

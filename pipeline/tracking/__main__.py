@@ -9,8 +9,8 @@ from pathlib import Path
 from pipeline import console
 from pipeline.errors import EXIT_OK, InputError, PipelineError
 from pipeline.outputs import Outputs
+from pipeline.passwords import without_password
 from pipeline.tracking import replay, store_uri
-from pipeline.tracking.address import shown
 from pipeline.verbs import helped, options
 
 USAGE = "python -m pipeline.tracking replay OUTPUT [uri=...]"
@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     except PipelineError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    sys.stdout.write(f"{cells} cells of {folder} are in {shown(store_uri(uri))}\n")
+    sys.stdout.write(f"{cells} cells of {folder} are in {without_password(store_uri(uri))}\n")
     return EXIT_OK
 
 

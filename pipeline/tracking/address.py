@@ -8,7 +8,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pipeline.errors import InputError, nearest
-from pipeline.passwords import without_password
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _SCHEMES = ("sqlite", *_PORTS)
@@ -22,7 +21,7 @@ class StoreUriError(InputError):
     def __init__(self, uri: str) -> None:
         scheme = uri.partition(":")[0]
         super().__init__(
-            f"'{shown(uri)}' is not a store that runs can be kept in{nearest(scheme, _SCHEMES)}",
+            f"'{uri}' is not a store that runs can be kept in{nearest(scheme, _SCHEMES)}",
             where="tracking.uri",
             allowed="sqlite:///FILE, http(s)://HOST:PORT, or a postgresql, mysql or mssql address",
             remedy="special characters of a user or password are written as %XX, / as %2F",
@@ -45,11 +44,6 @@ def store_uri(uri: str | None, root: Path | None = None) -> str:
     if uri.startswith(_SQLITE) or (_scheme(uri) in _SCHEMES and _has_place(uri)):
         return uri
     raise StoreUriError(uri)
-
-
-def shown(uri: str) -> str:
-    """An address without the user and password that it may carry."""
-    return without_password(uri)
 
 
 def sqlite_file(uri: str) -> Path | None:

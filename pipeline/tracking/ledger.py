@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pipeline.errors import InfrastructureError
-from pipeline.tracking.address import default_root, shown, store_uri
+from pipeline.tracking.address import default_root, store_uri
 from pipeline.tracking.documents import Document, Entry
 from pipeline.tracking.store import Ledger
 
@@ -26,8 +26,8 @@ class LedgerError(InfrastructureError):
         # What ends with a colon announces the reason, which follows.
         said = " ".join([first, *more[:1]] if first.endswith(":") else [first])
         super().__init__(
-            f"MLflow cannot be used ({type(cause).__name__}: {said.replace(uri, shown(uri))})",
-            where=shown(uri),
+            f"MLflow cannot be used ({type(cause).__name__}: {said})",
+            where=uri,
             remedy="start the store again, or name another one with tracking.uri",
         )
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pipeline.tracking.address import is_server, shown
+from pipeline.passwords import without_password
+from pipeline.tracking.address import is_server
 from pipeline.tracking.documents import Document
 
 # MLflow's status of a run that is not told to its end.
@@ -45,7 +46,7 @@ def document(client: Any, run: Any, name: str) -> Document:
             # A store that is down, or a file that may not be read, does not make a document less.
             if any(file.path == name for file in client.list_artifacts(run_id)):
                 raise
-    where = shown(f"{run.info.artifact_uri}/{name}")
+    where = without_password(f"{run.info.artifact_uri}/{name}")
     return Document(tags["role"], tags.get("key", run_id), run_id, where, content)
 
 
