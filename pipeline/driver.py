@@ -22,6 +22,7 @@ from pipeline.execution.dispatch import starts
 from pipeline.execution.events import (
     CellDone,
     CellLost,
+    Doubted,
     Event,
     GroupEnded,
     GroupJob,
@@ -199,6 +200,9 @@ class Driver:
             self._took(job, self._generation)
         elif isinstance(event, GroupEnded):
             self._keep_log(job, event.log)
+        elif isinstance(event, Doubted):
+            for one in event.findings:
+                shown.doubted(event.node, one.check, one.sentence)
         elif isinstance(event, LeftoversEnded):
             for name in event.processes:
                 console.warn(f"left over on {event.node}, and ended: {name}")

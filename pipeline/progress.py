@@ -73,6 +73,7 @@ class Progress:
         self._console = console
         self._pace = Pace(cells, engine_starts, expected_s)
         self._now = "starting Ray"
+        self._doubts: set[tuple[str, str]] = set()
         self._bar = rich_progress.Progress(
             rich_progress.BarColumn(_BAR_WIDTH),
             _Line(self),
@@ -107,6 +108,12 @@ class Progress:
         self._say(
             f"engine {self._pace.started}/{self._pace.engine_starts} starts: {group} on {node}"
         )
+
+    def doubted(self, node: str, about: str, sentence: str) -> None:
+        """What may spoil a node's figures, said once for each thing that it is about."""
+        if (node, about) not in self._doubts:
+            self._doubts.add((node, about))
+            self._say(f"{node}: {sentence}", style="yellow")
 
     def ready(self, group: str, start_s: float) -> None:
         """The engine of a group is ready, so many seconds after it started."""

@@ -141,6 +141,24 @@ def test_progress_without_a_terminal_is_a_line_per_event(
     assert printed(capsys) == golden("console_progress.txt")
 
 
+def test_a_doubt_about_a_node_is_told_once_though_its_figures_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with console.progress(cells=1, engine_starts=1) as progress:
+        for node, about, sentence in (
+            ("box", "page_cache", "76 GiB are cached"),
+            ("box", "page_cache", "77 GiB are cached"),
+            ("box", "slowdown", "it is slow"),
+            ("other", "page_cache", "76 GiB are cached"),
+        ):
+            progress.doubted(node, about, sentence)
+    assert printed(capsys).splitlines() == [
+        "box: 76 GiB are cached",
+        "box: it is slow",
+        "other: 76 GiB are cached",
+    ]
+
+
 def test_progress_on_a_terminal_redraws_one_line_and_leaves_no_thread() -> None:
     screen = Terminal()
     before = set(threading.enumerate())

@@ -7,6 +7,7 @@ from typing import Literal
 from pipeline.execution.messages import Output, PromptJob
 from pipeline.host.series import Sample
 from pipeline.plan import EngineConfig, EngineGroup
+from pipeline.preflight.findings import Finding
 from pipeline.prompts import PromptSet
 from pipeline.records import CellRecord, PassRecord, RescoredOutput
 from pipeline.spec import MeasureSpec, ModelSpec, Record
@@ -129,4 +130,20 @@ class LeftoversEnded(Record):
     processes: tuple[str, ...]
 
 
-Event = GroupStarting | StartDone | CellDone | CellLost | Rescored | GroupEnded | LeftoversEnded
+class Doubted(Record):
+    """What may spoil a start or what is measured, as a look at the node before it found."""
+
+    node: str
+    findings: tuple[Finding, ...]
+
+
+Event = (
+    GroupStarting
+    | StartDone
+    | CellDone
+    | CellLost
+    | Rescored
+    | GroupEnded
+    | LeftoversEnded
+    | Doubted
+)

@@ -20,6 +20,7 @@ from pipeline.execution.alternate import Engines
 from pipeline.execution.engine_process import EngineProcess
 from pipeline.execution.events import (
     CellDone,
+    Doubted,
     Event,
     GroupEnded,
     GroupJob,
@@ -98,7 +99,8 @@ def _cells(job: GroupJob, left: list[Cell], log: Path, telemetry: Telemetry) -> 
     scoring = not job.group.cells
     while left or scoring:
         scoring = False
-        _look_first(configs[0], job, log)
+        if doubts := _look_first(configs[0], job, log):
+            yield Doubted(node=node_name(), findings=doubts)
         engines = list[EngineProcess]()
         with ExitStack() as stops:
             try:
@@ -113,8 +115,8 @@ def _cells(job: GroupJob, left: list[Cell], log: Path, telemetry: Telemetry) -> 
             yield from _on_engines(job, bench, started.said, left, log)
 
 
-def _look_first(config: EngineConfig, job: GroupJob, log: Path) -> None:
-    """Refuse a start that the node would spoil; what may disappoint stands first in the log.
+def _look_first(config: EngineConfig, job: GroupJob, log: Path) -> tuple[Finding, ...]:
+    """Refuse a start that the node would spoil; what may disappoint, which stands in the log too.
 
     Raises:
         PreflightError: the node would not let the engine start, or would make its figures lie.
@@ -127,10 +129,10 @@ def _look_first(config: EngineConfig, job: GroupJob, log: Path) -> None:
         if not left or any(one.check not in _PASSING for one in bad):
             raise PreflightError(bad)
         time.sleep(_LOOK_AGAIN_S)
+    doubts = tuple(one for one in found if one.severity == "warn")
     with log.open("a", encoding="utf-8") as file:
-        for one in found:
-            if one.severity == "warn":
-                file.write(f"preflight: {one.what}: {one.why}; {one.cure}\n")
+        file.writelines(f"preflight: {one.sentence}\n" for one in doubts)
+    return doubts
 
 
 class _Started(NamedTuple):

@@ -28,6 +28,11 @@ class Finding(Record):
     why: str = ""
     cure: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """What, why, and what to do next."""
+        return f"{self.what}: {self.why}; {self.cure}"
+
 
 def ok(check: str, what: str) -> Finding:
     """A fact that is as it should be."""

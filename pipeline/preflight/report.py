@@ -14,7 +14,6 @@ from pipeline.host.reading import HostReading
 from pipeline.host.reference import reference_file
 from pipeline.host.throttling import Reference
 from pipeline.preflight.findings import Finding, stopped
-from pipeline.results import counted
 from pipeline.spec import Record
 
 _MARKS = {"ok": ("ok", "green"), "warn": ("WARN", "yellow"), "stop": ("STOP", "bold red")}
@@ -41,7 +40,8 @@ def rendered(report: PreflightReport) -> Group:
     """The findings that want something first; then what is well; then one sentence."""
     troubles = [f for s in ("stop", "warn") for f in report.findings if f.severity == s]
     well = [f for f in report.findings if f.severity == "ok"]
-    head = f"{report.host.node} as {report.platform}, for {counted(len(report.engines), 'engine')}"
+    engines = f"{len(report.engines)} engine{'s' * (len(report.engines) != 1)}"
+    head = f"{report.host.node} as {report.platform}, for {engines}"
     parts: list[RenderableType] = [Text(f"{head} of {report.sweep}", style="bold")]
     if report.findings:
         parts.append(_table([*troubles, *well]))

@@ -8,10 +8,18 @@ import pytest
 
 from pipeline.execution import worker
 from pipeline.execution.engine_process import EngineError, HangError, StartTimeoutError
-from pipeline.execution.events import CellDone, Event, GroupEnded, GroupJob, StartDone, Tokenised
+from pipeline.execution.events import (
+    CellDone,
+    Doubted,
+    Event,
+    GroupEnded,
+    GroupJob,
+    StartDone,
+    Tokenised,
+)
 from pipeline.execution.messages import PassJob, PromptJob
 from pipeline.plan import EngineConfig
-from pipeline.preflight.findings import Finding, stop
+from pipeline.preflight.findings import Finding, stop, warn
 from pipeline.records import PassRecord
 from pipeline.spec import SweepConfig
 from tests.execution.simulated import put_in_place
@@ -181,6 +189,16 @@ def test_a_node_that_would_spoil_a_start_is_told_and_none_is_made(
     assert failure is not None
     assert failure.kind == "PREFLIGHT"
     assert "make room" in failure.message
+
+
+def test_what_may_spoil_a_start_is_told_and_the_start_is_made(
+    engine: type[ScriptedEngine], job: GroupJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doubt = warn("bf16", "there is no bf16", "prompts take longer", "try float32")
+    monkeypatch.setattr(worker, "before_start", lambda engine, resources, hook: (doubt,))
+    events = list(worker.run_group(job))
+    assert told(events) == [(name, "measured") for name in DATASETS]
+    assert [e.findings for e in events if isinstance(e, Doubted)] == [(doubt,)]
 
 
 @pytest.mark.parametrize(("looks", "measured"), [(3, True), (100, False)])
