@@ -37,7 +37,7 @@ def marked(folder: Path) -> list[psutil.Process]:
     """Everything that a command in the folder has running."""
     here = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, OSError):
             mark = process.environ().get(MARK, "")
             if process.status() != psutil.STATUS_ZOMBIE and (
                 mark == str(folder) or (not mark and titled(process))
@@ -49,10 +49,12 @@ def marked(folder: Path) -> list[psutil.Process]:
 def titled(process: psutil.Process) -> bool:
     """Whether it has a title of Ray's or vLLM's and is younger than this script.
 
-    Who sets a title may write it over its environment. So nothing else may run Ray here meanwhile.
+    Who sets a title may write it over its environment. So nothing else may run Ray here meanwhile,
+    unless in a namespace of its own, as a container.
     """
     title = " ".join(process.cmdline()) or process.name()
-    return process.create_time() > BEGAN and title.startswith(TITLES)
+    ours = Path(f"/proc/{process.pid}/ns/pid").readlink() == Path("/proc/self/ns/pid").readlink()
+    return process.create_time() > BEGAN and title.startswith(TITLES) and ours
 
 
 def nobodys(folder: Path, process: subprocess.Popen[bytes]) -> list[psutil.Process]:
