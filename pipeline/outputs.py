@@ -105,9 +105,15 @@ class Outputs:
         self._write_lines("rescored", name, outputs)
 
     def _write_lines(self, folder: str, name: str, records: Iterable[Record]) -> None:
-        lines = [record.model_dump_json() for record in records]
+        """Write the lines of a cell; without any, those of an earlier start are none of it."""
+        lines, path = (
+            [record.model_dump_json() for record in records],
+            Path(folder) / f"{name}.jsonl",
+        )
         if lines:
-            write_atomically(self.folder / folder / f"{name}.jsonl", "\n".join(lines) + "\n")
+            write_atomically(self.folder / path, "\n".join(lines) + "\n")
+        else:
+            remove(self.folder / path)
 
     def plan(self) -> Plan | None:
         """The plan last run; None where none was."""

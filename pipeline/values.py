@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
@@ -42,7 +42,10 @@ _RESERVED_ARGS = frozenset(
     }
 )
 _RESERVED_DRAFTING = frozenset({"method", "model", "num_speculative_tokens"})
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY", re.IGNORECASE)
+# By whole words, since names of settings have tokens and tokenizers in them.
+_SECRET = re.compile(
+    r"(^|_)(TOKEN|SECRET|CREDENTIALS?|API_?KEY)(_|$)|PASSWORD|PASSWD", re.IGNORECASE
+)
 
 
 def _refuse(reserved: frozenset[str], value: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -65,7 +68,7 @@ def _no_synthetic(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
-def _no_secrets(value: dict[str, str]) -> dict[str, str]:
+def _no_secrets(value: dict[str, Any]) -> dict[str, Any]:
     """Configuration is recorded; the engine inherits the environment it is started from."""
     for key in value:
         if _SECRET.search(key):
@@ -77,7 +80,10 @@ def _no_secrets(value: dict[str, str]) -> dict[str, str]:
 
 
 EngineArgs = Annotated[
-    dict[str, JsonValue], AfterValidator(_finite), AfterValidator(partial(_refuse, _RESERVED_ARGS))
+    dict[str, JsonValue],
+    AfterValidator(_finite),
+    AfterValidator(partial(_refuse, _RESERVED_ARGS)),
+    AfterValidator(_no_secrets),
 ]
 Drafting = Annotated[
     dict[str, JsonValue],

@@ -167,6 +167,13 @@ CASES = (
     small("a negative number of GPUs", "platform.logical_gpus=-1", "logical_gpus", "at least 0"),
     small("a variable that is a number", "platform.env.A=1", "env.A", "a text"),
     small("a variable that holds a secret", "platform.env.HF_TOKEN=x", "HF_TOKEN", "environment"),
+    small(
+        "an engine argument that is a secret",
+        "model.engine_args.hf_token=hf_x",
+        "'hf_token'",
+        "environment",
+    ),
+    small("a password in a variable", "platform.env.PGPASSWORD=x", "PGPASSWORD", "environment"),
     small("an engine argument of the model's", "platform.engine_args.model=x", "'model'", "vLLM"),
     small(
         "an engine argument that configures a drafter",

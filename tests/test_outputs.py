@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import EXIT_NO_INFRASTRUCTURE
+from pipeline.host.series import Sample
 from pipeline.outputs import (
     OtherVersionError,
     Outputs,
@@ -30,10 +31,32 @@ def test_a_cell_comes_back_as_it_was_written_with_its_requests(outputs: Outputs)
     assert outputs.requests(cell_name(record)) == one_pass().requests
 
 
+LINES = ("requests", "telemetry")
+
+
 def test_a_failed_cell_has_a_record_and_no_requests(outputs: Outputs) -> None:
     outputs.write_cell(failed_record(), [])
     assert [r.status for r in outputs.cells()] == ["FAILED"]
     assert outputs.requests(cell_name(failed_record())) == ()
+
+
+def test_a_cell_that_failed_where_it_was_measured_before_keeps_nothing_of_that(
+    outputs: Outputs,
+) -> None:
+    throttled = cell_record().model_copy(update={"status": "THROTTLED"})
+    outputs.write_cell(
+        throttled,
+        [one_pass()],
+        companion=[one_pass()],
+        series=[Sample(at_s=0.0, memory_available_bytes=5)],
+    )
+    written = {folder: [*(outputs.folder / folder).iterdir()] for folder in LINES}
+    assert all(written.values())
+    failed = throttled.model_copy(update={"status": "FAILED"})
+    outputs.write_cell(failed, [])
+    assert {folder: [*(outputs.folder / folder).iterdir()] for folder in LINES} == {
+        folder: [] for folder in LINES
+    }
 
 
 def test_measuring_a_cell_again_replaces_its_record(outputs: Outputs) -> None:

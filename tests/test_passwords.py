@@ -17,6 +17,14 @@ from pipeline.tracking.address import store_uri
         ("postgresql://me:SE@CR@ET@host/db", "postgresql://host/db"),
         ("postgresql://me:12/SECRET@host/db", "postgresql://host/db"),
         ("tracking/postgresql:/me:SECRET@host", "tracking/postgresql:/host"),
+        (
+            "postgresql://host/db?user=me&password=SECRET&a=b",
+            "postgresql://host/db?user=&password=&a=b",
+        ),
+        (
+            "mysql://host/db?ssl=1&sslPassword=SECRET failed",
+            "mysql://host/db?ssl=1&sslPassword= failed",
+        ),
         ("https://SECRET@host/x and http://me:SECRET@host2/y", "https://host/x and http://host2/y"),
     ],
 )
@@ -32,6 +40,7 @@ def test_an_address_is_left_without_its_login(text: str, left: str) -> None:
         "http://127.0.0.1:9: refused, ask admin@example.org",
         "mail me@example.org: it failed",
         "https://hub/model@main",
+        "https://hub/model?revision=main&username=x",
     ],
 )
 def test_what_holds_no_login_stays_as_it_is(text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import filecmp
 import hashlib
 import os
 import shutil
@@ -35,6 +36,18 @@ def temporary_of(path: Path) -> Path:
 def is_temporary(path: Path) -> bool:
     """True for what `temporary_of` names."""
     return path.name.startswith(".") and path.name.endswith(_MARK)
+
+
+def same_content(one: Path, other: Path) -> bool:
+    """Whether two files hold the same bytes; false where either is not there.
+
+    Raises:
+        UnreadableFileError: the operating system refuses.
+    """
+    if not (one.is_file() and other.is_file()):
+        return False
+    with reading(other):
+        return one.samefile(other) or filecmp.cmp(one, other, shallow=False)
 
 
 def remove_stale(folder: Path) -> None:

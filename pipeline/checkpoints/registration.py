@@ -15,6 +15,7 @@ from pipeline.checkpoints.errors import (
     OtherFileThereError,
     is_file,
 )
+from pipeline.checkpoints.files import same_content
 from pipeline.checkpoints.head import DEFAULT_PREFIX, EXTRA_NAMES, candidates, head_names, holders
 from pipeline.checkpoints.header import Header, Tensor, read_header
 from pipeline.checkpoints.index import (
@@ -139,7 +140,8 @@ def _here(asked: Asked, file: str, header: Header) -> Header:
     if asked.source is None or not (is_file(path) or path.is_symlink()):
         return header
     present = read_header(path)
-    if (present.digest, present.file_size) != (header.digest, header.file_size):
+    # Heads of one layout have one header.
+    if not same_content(path, header.path):
         raise OtherFileThereError(path, header.path)
     return present
 

@@ -26,7 +26,14 @@ from pipeline.checkpoints.errors import (
     reading,
     writing,
 )
-from pipeline.checkpoints.files import keep_as, remove, remove_stale, sync_folder, write_bytes
+from pipeline.checkpoints.files import (
+    keep_as,
+    remove,
+    remove_stale,
+    same_content,
+    sync_folder,
+    write_bytes,
+)
 from pipeline.checkpoints.header import read_header
 from pipeline.checkpoints.index import INDEX_NAME, is_plain_name
 from pipeline.spec import Record
@@ -137,8 +144,9 @@ def undo(folder: Path) -> Undone:
         path = folder / brought.name
         if not _is(path, brought):
             continue
-        # Where the original is gone, ours is the last copy.
-        gone = not _is(Path(brought.source), brought)
+        # Where the original is gone, ours is the last copy; and where the two differ, of one
+        # layout, somebody has put another head there since, or another one where it came from.
+        gone = not same_content(path, Path(brought.source))
         (left if gone else removed).append(brought.name)
         if not gone:
             remove(path)

@@ -24,7 +24,7 @@ from pipeline.tracking.documents import Document, Entry
 from pipeline.tracking.lookup import OPEN
 
 # What MLflow would otherwise do on its own: report usage, log its migrations, draw a bar for every
-# file, print an address for every run, and retry a dead server for minutes while a sweep waits.
+# file, print an address for every run, and wait for a dead server for minutes while a sweep waits.
 # Read when it is imported; a user's own settings stand.
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -34,6 +34,8 @@ _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    # Of libpq, which waits for ever for a server that accepts and says nothing.
+    "PGCONNECT_TIMEOUT": "10",
 }
 # MLflow takes 1000 entities in one call.
 _BATCH = 500

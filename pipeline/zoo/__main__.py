@@ -6,17 +6,20 @@
     evaluate [heads=DIR] [per_kind=8] [max_tokens=128] [engine=true] [methods=mtp,eagle3,dflash]
                                    acceptance by position, offline and in the engine
 
-Exit codes: 0 ok, 2 bad input, 4 offline and engine disagree, 5 the machine is not able to.
+Exit codes: 0 ok, 2 bad input, 4 offline and engine disagree, 5 the machine is not able to,
+130 and 143 after Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
 from pipeline.errors import EXIT_BAD_CONFIG, EXIT_OK, EXIT_REGRESSION, PipelineError
+from pipeline.interrupts import Terminated, sigterm_interrupts
 from pipeline.zoo.arguments import BuildArguments, EvaluateArguments, parse
 from pipeline.zoo.catalogue import TARGET, materialise, names
 from pipeline.zoo.errors import FileFailedError, UnknownVerbError
@@ -66,9 +69,9 @@ def run_evaluate(arguments: Sequence[str]) -> int:
     for comparison in evaluate(asked, materialise(TARGET)):
         for line in lines(comparison):
             say(line)
+        agreed = agreed and comparison.agrees()
         for gap in comparison.gaps():
             if not gap.tolerable:
-                agreed = False
                 say(
                     f"{comparison.method}: offline and engine differ by {gap.size:.3f} at position "
                     f"{gap.position}, {TOLERANCE} is allowed"
@@ -91,7 +94,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if arguments[0] not in VERBS:
             raise UnknownVerbError(arguments[0], VERBS)
-        return VERBS[arguments[0]](arguments[1:])
+        with sigterm_interrupts():
+            return VERBS[arguments[0]](arguments[1:])
+    except (KeyboardInterrupt, Terminated) as ended:
+        sys.stderr.write("interrupted; a build goes on with the same command\n")
+        return 128 + (signal.SIGTERM if isinstance(ended, Terminated) else signal.SIGINT)
     except PipelineError as error:
         return _refuse(error)
     except OSError as error:

@@ -2,7 +2,7 @@
 
 Text is written until its share of the budget is spent, then each head is trained for its share. All
 state lies in one work folder: corpus rounds, a checkpoint per head, and the seconds spent, so that
-    a killed build goes on where it was with the same command.
+a killed build goes on where it was with the same command.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pipeline.locks import held
 from pipeline.zoo import corpus
 from pipeline.zoo.drafters import AUX_LAYERS
+from pipeline.zoo.errors import BuildRunsError, OtherSeedError
 from pipeline.zoo.generate import Writer
 from pipeline.zoo.hidden import States, open_states
 from pipeline.zoo.lm import Target
 from pipeline.zoo.loss import Vocabulary
 from pipeline.zoo.overlap import Overlap, bundled_texts
 from pipeline.zoo.progress import Tell
-from pipeline.zoo.storage import require_space
+from pipeline.zoo.storage import require_space, weights_written
 from pipeline.zoo.train import CLASSES, Report, Trainer, batches, new_head, spread_scale
 
 TEXT_SHARE = 0.4
@@ -38,7 +41,7 @@ FIRST_ROUND, FEWEST, MOST = 64, 8, 512
 ROUND_S = 120.0
 """About how long a later round takes on this machine: what a kill can cost."""
 CHECKPOINT_S = 30.0
-BYTES_PER_SECOND, CHECKPOINT_BYTES = 4_000_000, 200_000_000
+BYTES_PER_SECOND, CHECKPOINT_BYTES = 4_000_000, 260_000_000
 """Most of the disk that writing text fills (some 850 tokens' states a second), and that the heads'
 checkpoints take."""
 
@@ -190,7 +193,8 @@ def export(trainer: Trainer, path: Path, metadata: dict[str, str]) -> None:
         tensors["d2t"] = ids - torch.arange(len(ids))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part")
-    save_file(tensors, temporary, metadata=metadata)
+    with weights_written(temporary):
+        save_file(tensors, temporary, metadata=metadata)
     temporary.replace(path)
 
 
@@ -211,7 +215,7 @@ def build(
         work: folder of the build's state; the same folder continues.
         target_folder: the converted target.
         budget_s: seconds for all of it.
-        seed: of prompts, sampling, initial weights and order.
+        seed: of sampling, initial weights and order; the prompts of a round are always the same.
         tell: progress over the whole build.
 
     Yields:
@@ -219,12 +223,22 @@ def build(
 
     Raises:
         NoSpaceError: before anything is written.
+        BuildRunsError: another build works in the folder.
+        OtherSeedError: the folder's build began with another seed.
         OSError: the system refuses a file.
     """
     work.mkdir(parents=True, exist_ok=True)
+    with held(work / "lock", "zoo build", 0.0, partial(BuildRunsError, work)):
+        yield from _build(work, target_folder, budget_s, seed, tell)
+
+
+def _build(
+    work: Path, target_folder: Path, budget_s: float, seed: int, tell: Tell
+) -> Iterator[tuple[str, Path, Trainer]]:
     text_s = TEXT_SHARE * budget_s
-    held = sum(path.stat().st_size for path in work.iterdir())
-    require_space(work, max(0, int(text_s * BYTES_PER_SECOND) + CHECKPOINT_BYTES - held))
+    kept = sum(path.stat().st_size for path in work.iterdir())
+    require_space(work, max(0, int(text_s * BYTES_PER_SECOND) + CHECKPOINT_BYTES - kept))
+    _begin(work / "seed", seed)
     write_corpus(
         work, target_folder, text_s, seed, lambda what, share: tell(what, TEXT_SHARE * share)
     )
@@ -244,6 +258,13 @@ def build(
         path = work / f"{method}.safetensors"
         export(trainer, path, {"method": method, "seed": str(seed), "steps": str(trainer.step)})
         yield method, path, trainer
+
+
+def _begin(note: Path, seed: int) -> None:
+    """Write down the seed of a work folder's build, or see that it is this one."""
+    if note.exists() and (began := note.read_text(encoding="utf-8")) != str(seed):
+        raise OtherSeedError(note.parent, began, seed)
+    note.write_text(str(seed), encoding="utf-8")
 
 
 def tokens_in(parts: list[Part]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline.zoo.errors import TamperedFileError
 from pipeline.zoo.progress import Step
-from pipeline.zoo.storage import sha256_of
+from pipeline.zoo.storage import sha256_of, weights_written
 from pipeline.zoo.target import CONFIG, write_json
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -55,6 +55,16 @@ class Head:
         """The shipped file."""
         return WEIGHTS / f"{self.method}.safetensors"
 
+    def verify(self) -> None:
+        """Read the shipped file.
+
+        Raises:
+            TamperedFileError: it is missing or altered.
+        """
+        found = sha256_of(self.path) if self.path.is_file() else "missing"
+        if found != self.sha256:
+            raise TamperedFileError(self.path, self.sha256, found, "reinstall spec-decode-pipeline")
+
 
 HEADS: tuple[Head, ...] = (
     Head("mtp", "c1086b11f7df6035337efe954f6d8d8d92d68abf656a9e9d1e520c1d38abddc2", 400_000_000),
@@ -69,9 +79,7 @@ def assemble(head: Head, folder: Path, target_folder: Path, step: Step) -> None:
     Raises:
         TamperedFileError: the shipped file is missing or altered.
     """
-    found = sha256_of(head.path) if head.path.is_file() else "missing"
-    if found != head.sha256:
-        raise TamperedFileError(head.path, head.sha256, found, "reinstall spec-decode-pipeline")
+    head.verify()
     write_drafter(head.method, head.path, folder, target_folder)
     step(1.0)
 
@@ -96,7 +104,9 @@ def write_drafter(method: str, weights: Path, folder: Path, target_folder: Path)
         tensors["lm_head.weight"] = embedding[target_ids(tensors["d2t"])].contiguous()
     if method == "dflash":
         _write_mask(tensors.pop("mask_embedding"), folder)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    path = folder / "model.safetensors"
+    with weights_written(path):
+        save_file(tensors, path, metadata={"format": "pt"})
     write_json(folder / "config.json", drafter_config(method, tensors))
     if method == "mtp":
         shutil.copy(target_folder / "generation_config.json", folder)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pipeline.zoo.acceptance import Counts
+from pipeline.zoo.errors import EngineFailedError
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,20 @@ class PipelineEngine:
         max_tokens: int,
     ) -> EngineCount:
         """See `SpeculativeEngine`."""
+        from pipeline.execution.engine_process import EngineError
+
+        try:
+            return self._run(checkpoint, speculative, prompts, max_tokens)
+        except EngineError as error:
+            raise EngineFailedError(error, self._log) from error
+
+    def _run(
+        self,
+        checkpoint: Path,
+        speculative: dict[str, Any],
+        prompts: Sequence[Asked],
+        max_tokens: int,
+    ) -> EngineCount:
         from pipeline.execution.engine_process import EngineProcess
 
         engine = EngineProcess(_config(checkpoint, speculative), self._log)

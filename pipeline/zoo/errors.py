@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from pipeline.errors import InfrastructureError, InputError, nearest
+from pipeline.errors import InfrastructureError, InputError, PipelineError, nearest
 
 
 class UnknownCheckpointError(InputError):
@@ -73,6 +73,47 @@ class FileFailedError(InfrastructureError):
             remedy="give a folder of yours on a disk with free space (work=, out=, heads=, or "
             "SPEC_DECODE_PIPELINE_CACHE)",
         )
+
+
+class BuildRunsError(InfrastructureError):
+    """Two builds in one folder would write one another's files."""
+
+    def __init__(self, work: Path, owner: str) -> None:
+        super().__init__(
+            f"another build works here ({owner})",
+            where=str(work),
+            remedy="wait for it, or give this one a folder of its own with work=DIR",
+        )
+
+
+class OtherSeedError(InputError):
+    """A folder whose build began with another seed."""
+
+    def __init__(self, work: Path, began: str, seed: int) -> None:
+        super().__init__(
+            f"the build in {work} began with seed {began}, and goes on with it only",
+            where="seed",
+            allowed=began,
+            remedy=f"give seed {seed} a folder of its own with work=DIR",
+        )
+
+
+class DamagedHeadError(InputError):
+    """A file that holds no head of the method that it is named after."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"no head can be read from it ({reason})",
+            where=str(path),
+            remedy="train it again with `python -m pipeline.zoo build`",
+        )
+
+
+class EngineFailedError(InfrastructureError):
+    """The engine that was to count did not; its log is kept."""
+
+    def __init__(self, error: PipelineError, log: Path) -> None:
+        super().__init__(error.problem, where=str(log), remedy=error.remedy)
 
 
 class NothingToTrainError(InfrastructureError):

@@ -24,7 +24,7 @@ from torch import Tensor
 from pipeline.zoo.acceptance import Counts, offline, total
 from pipeline.zoo.arguments import EvaluateArguments
 from pipeline.zoo.block import Dflash
-from pipeline.zoo.drafters import AUX_LAYERS, block_layers, target_ids, write_drafter
+from pipeline.zoo.drafters import AUX_LAYERS, HEADS, block_layers, target_ids, write_drafter
 from pipeline.zoo.enginecount import (
     Answered,
     Asked,
@@ -32,13 +32,14 @@ from pipeline.zoo.enginecount import (
     PipelineEngine,
     SpeculativeEngine,
 )
-from pipeline.zoo.errors import HeadMissingError, UnknownMethodError
+from pipeline.zoo.errors import DamagedHeadError, HeadMissingError, UnknownMethodError
 from pipeline.zoo.generate import Request, Writer
 from pipeline.zoo.heads import Head
 from pipeline.zoo.hidden import Sample, States, StatesWriter, open_states
 from pipeline.zoo.lm import Target
 from pipeline.zoo.loss import Vocabulary
 from pipeline.zoo.overlap import PROMPT_SETS, texts_by_kind
+from pipeline.zoo.storage import cache_folder
 from pipeline.zoo.train import CLASSES
 
 TOLERANCE = 0.03
@@ -144,7 +145,21 @@ def _writer(target: Target, texts: int) -> Writer:
 
 
 def load_head(method: str, path: Path, embedding: Tensor) -> tuple[Head, Vocabulary]:
-    """A shipped or exported head, ready to draft offline."""
+    """A shipped or exported head, ready to draft offline.
+
+    Raises:
+        DamagedHeadError: the file holds none of this method.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        return _load_head(method, path, embedding)
+    except (SafetensorError, KeyError, RuntimeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DamagedHeadError(path, f"{type(error).__name__}: {reason}") from error
+
+
+def _load_head(method: str, path: Path, embedding: Tensor) -> tuple[Head, Vocabulary]:
     from safetensors.torch import load_file
 
     tensors = load_file(path)
@@ -190,7 +205,9 @@ def evaluate(asked: EvaluateArguments, target_folder: Path) -> Iterator[Comparis
     """Count every method that was asked for, one after the other.
 
     Raises:
-        UnknownMethodError, HeadMissingError: before anything costly starts.
+        UnknownMethodError, HeadMissingError, TamperedFileError, DamagedHeadError: before an engine
+            starts.
+        EngineFailedError: the engine ended; its log lies in the cache.
     """
     paths = {method: asked.heads / f"{method}.safetensors" for method in asked.methods.split(",")}
     for method, path in paths.items():
@@ -198,14 +215,20 @@ def evaluate(asked: EvaluateArguments, target_folder: Path) -> Iterator[Comparis
             raise UnknownMethodError(method, CLASSES)
         if not path.is_file():
             raise HeadMissingError(path)
+    for shipped in HEADS:
+        if paths.get(shipped.method) == shipped.path:
+            shipped.verify()
     from transformers import AutoTokenizer
 
     prompts = asked_prompts(AutoTokenizer.from_pretrained(target_folder), asked.per_kind)
     target = Target.load(target_folder)
+    heads = {method: load_head(method, path, target.embedding) for method, path in paths.items()}
+    log = cache_folder() / "evaluate-engine.log"
+    log.unlink(missing_ok=True)
     # The states are large and of no later use.
     with tempfile.TemporaryDirectory(prefix="zoo-evaluate-") as name:
         folder = Path(name)
-        engine = PipelineEngine(folder / "engine.log") if asked.engine else None
+        engine = PipelineEngine(log) if asked.engine else None
         answers: Sequence[Answered] = ()
         for method, path in paths.items():
             k, counted = DRAFTED[method], None
@@ -218,7 +241,7 @@ def evaluate(asked: EvaluateArguments, target_folder: Path) -> Iterator[Comparis
                 answers = counted.answers
             answers = answers or greedy_answers(target, prompts, asked.max_tokens)
             states = read_states(target, answers, folder / f"{method}-states")
-            head, vocabulary = load_head(method, path, target.embedding)
+            head, vocabulary = heads[method]
             mine = offline(head, vocabulary, states, range(len(states)), k)
             yield Comparison(method, mine, counted.counts if counted else None)
 

@@ -9,11 +9,13 @@ one at a time: a file lock) removes.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock
@@ -67,6 +69,21 @@ def verify(folder: Path) -> None:
             raise TamperedFileError(
                 path, expected, found, f"delete the folder {folder}; it is built again when needed"
             )
+
+
+@contextmanager
+def weights_written(path: Path) -> Iterator[None]:
+    """Turn what safetensors and torch raise where the system refuses a file into an OSError.
+
+    Raises:
+        OSError: with the file's name.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (SafetensorError, RuntimeError) as error:
+        raise OSError(errno.EIO, str(error).splitlines()[0], str(path)) from error
 
 
 def is_complete(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.zoo import packaged
 from pipeline.zoo.errors import TamperedFileError
 from pipeline.zoo.progress import Step
-from pipeline.zoo.storage import sha256_of
+from pipeline.zoo.storage import sha256_of, weights_written
 from pipeline.zoo.tokenizer import write_tokenizer
 
 WEIGHTS_SHA256 = "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b"
@@ -59,7 +59,8 @@ def write_target(folder: Path, step: Step) -> None:
         weights[name] = tensor
         step(0.9 * len(weights) / packaged.TENSORS)
     path = folder / "model.safetensors"
-    save_file(weights, path, metadata={"format": "pt"})
+    with weights_written(path):
+        save_file(weights, path, metadata={"format": "pt"})
     found = sha256_of(path)
     if found != WEIGHTS_SHA256:
         # The conversion is exact arithmetic: other bytes mean that a library rounds differently.

@@ -30,6 +30,7 @@ from pipeline.zoo.memory import release
 from pipeline.zoo.muon import Muon
 from pipeline.zoo.precision import products
 from pipeline.zoo.recurrent import Eagle3, Mtp
+from pipeline.zoo.storage import weights_written
 from pipeline.zoo.windows import Window, window
 
 CLASSES: dict[str, type[Eagle3] | type[Mtp] | type[Dflash]] = {
@@ -231,7 +232,8 @@ class Trainer:
             "loss": self.loss,
         }
         temporary = path.with_suffix(".part")
-        torch.save(state, temporary)
+        with weights_written(temporary):
+            torch.save(state, temporary)
         temporary.replace(path)
 
     def restore(self, path: Path) -> None:

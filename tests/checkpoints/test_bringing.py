@@ -74,6 +74,39 @@ def test_another_file_of_that_name_is_not_replaced(
     assert contents(folder) == before
 
 
+def test_a_head_of_the_same_layout_and_other_weights_is_not_taken_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, folder = trap(tmp_path / "source", 2), trap(tmp_path / "model", 2)
+    alter(folder / EXTRA)
+    before = contents(folder)
+
+    assert register(folder, f"source={source}") == EXIT_BAD_CONFIG
+    assert "different file of this name" in said(capsys)
+    assert contents(folder) == before
+
+
+def test_undo_keeps_a_head_that_somebody_put_there_since(tmp_path: Path) -> None:
+    source, folder = trap(tmp_path / "source", 2), trap(tmp_path / "model", 2, None)
+    register(folder, f"source={source}")
+    brought = (folder / EXTRA).read_bytes()
+    (folder / EXTRA).unlink()
+    (folder / EXTRA).write_bytes(brought)
+    alter(folder / EXTRA)
+    retrained = (folder / EXTRA).read_bytes()
+
+    assert register(folder, "--undo") == EXIT_OK
+    assert (folder / EXTRA).read_bytes() == retrained
+
+
+def alter(path: Path) -> None:
+    """Other weights under the same header."""
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+
+
 def test_undo_keeps_the_last_copy_of_the_head(tmp_path: Path) -> None:
     source, folder = trap(tmp_path / "source", 2), trap(tmp_path / "model", 2, None)
     before = (folder / INDEX).read_bytes()
