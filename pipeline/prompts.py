@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from logging import getLogger
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,15 +60,28 @@ def load_prompts(spec: DatasetSpec, max_tokens: int | None = None) -> PromptSet:
         rows = rows[: spec.limit]
     prompts = tuple(_prompt(spec, index, row, cap) for index, row in enumerate(rows))
     _check_ids(spec.name, prompts)
-    digest = _digest(spec, prompts)
-    if spec.sha256 is not None and digest != spec.sha256:
+    _check_pin(spec, rows)
+    return PromptSet(
+        name=spec.name, system=spec.system, prompts=prompts, digest=_digest(spec, prompts)
+    )
+
+
+def _check_pin(spec: DatasetSpec, rows: Sequence[Mapping[str, object]]) -> None:
+    """Compare with the digest that the configuration pins; what a sweep or a platform caps answers
+    at is no part of it.
+    """
+    if spec.sha256 is None:
+        return
+    found = _digest(
+        spec, tuple(_prompt(spec, i, row, spec.max_tokens) for i, row in enumerate(rows))
+    )
+    if found != spec.sha256:
         raise DatasetError(
             spec.name,
-            f"its prompts have the digest {digest[:12]}…, the configuration pins"
+            f"its prompts have the digest {found[:12]}…, the configuration pins"
             f" {spec.sha256[:12]}…",
-            remedy=f"if the change is meant, set sha256: {digest}",
+            remedy=f"if the change is meant, set sha256: {found}",
         )
-    return PromptSet(name=spec.name, system=spec.system, prompts=prompts, digest=digest)
 
 
 def _digest(spec: DatasetSpec, prompts: tuple[Prompt, ...]) -> str:

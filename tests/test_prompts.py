@@ -216,6 +216,16 @@ def test_a_pinned_digest_is_checked_and_the_one_found_is_told(load: Load) -> Non
         load(TWO, sha256="0" * 64)
 
 
+def test_a_pinned_digest_holds_whatever_caps_the_answers(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text(lines(TWO))
+    spec = local(file)
+    pinned = spec.model_copy(update={"sha256": load_prompts(spec).digest})
+    capped = load_prompts(pinned, 1)
+    assert {prompt.max_tokens for prompt in capped.prompts} == {1}
+    assert capped.digest != pinned.sha256
+
+
 def test_a_home_folder_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "p.jsonl").write_text(lines(TWO))

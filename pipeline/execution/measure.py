@@ -60,7 +60,9 @@ def _measure_once(bench: Bench, job: GroupJob, cell: Cell) -> CellDone:
     passes = tuple(sides.measured for sides in repeats)
     companion = tuple(sides.companion for sides in repeats if sides.companion is not None)
     ended = time.monotonic()
-    energies = [_energy_j(bench.telemetry, sides.spans) for sides in repeats]
+    # Of an engine on several nodes this one's power is a part, and a part of a cost is none.
+    alone = job.group.resources.nodes == 1
+    energies = [_energy_j(bench.telemetry, s.spans) if alone else None for s in repeats]
     record = _record(job, cell, bench.context, passes, energies).model_copy(
         update={
             "started_at": started.isoformat(timespec="seconds"),

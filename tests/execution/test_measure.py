@@ -107,6 +107,16 @@ def test_a_slowed_cell_is_measured_once_more_after_a_cool_down(
     assert (host.cooled, host.remembered) == (cooled, remembered)
 
 
+def test_no_energy_is_told_of_an_engine_on_several_nodes_of_which_one_is_watched(
+    job: GroupJob,
+) -> None:
+    resources = job.group.resources.model_copy(update={"nodes": 2})
+    spread = job.model_copy(update={"group": job.group.model_copy(update={"resources": resources})})
+    done = measure(bench(ScriptedHost(0)), spread, spread.group.cells[0])
+    assert "energy/j_per_token" not in done.record.metrics
+    assert done.record.telemetry is not None
+
+
 def test_the_host_stands_in_the_record_and_energy_among_the_metrics(job: GroupJob) -> None:
     done = measure(bench(ScriptedHost(0)), job, job.group.cells[0])
     assert done.record.telemetry is not None
