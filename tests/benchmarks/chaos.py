@@ -127,9 +127,9 @@ def parsed() -> argparse.Namespace:
 
 def restored(state: Path, command: list[str], kills: int) -> Tally:
     if not state.exists():
-        plan = [VICTIMS[i % len(VICTIMS)] for i in range(kills)]
-        random.shuffle(plan)
-        return Tally(plan, command)
+        # In rounds of all kinds, so that a run that is cut short has met each of them as often.
+        rounds = (random.sample(VICTIMS, len(VICTIMS)) for _ in range(0, kills, len(VICTIMS)))
+        return Tally([victim for one in rounds for victim in one][:kills], command)
     kept = json.loads(state.read_text())
     if kept["command"] != command:
         sys.exit(f"{state} is of another command, whose cells have other identities: begin anew")
