@@ -73,9 +73,7 @@ def steps(levels: Sequence[Level], spread: Spread) -> tuple[Step, ...]:
     )
 
 
-def beginning(
-    levels: Sequence[Level], spread: Spread, moved: float, nights: int = 1
-) -> Step | None:
+def beginning(levels: Sequence[Level], spread: Spread, moved: float, nights: int) -> Step | None:
     """The step that a move began with: the first of those since which the level kept its side.
 
     A step before which it was there already, or after which it was back, dates another move.

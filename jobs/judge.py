@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
 from functools import cached_property, partial
 
 from jobs import checks, sentences
@@ -12,7 +11,7 @@ from jobs.ended import ended, replaced
 from jobs.findings import NO_BASELINE_AFTER, Finding, NightVerdict, Point, Trend
 from jobs.history import History, eligible, level, since, standard
 from jobs.levels import Level, Spread, nightly
-from jobs.moves import Move, Watched, called, compared, spread, suspected, unconfirmed
+from jobs.moves import Move, Watched, called, compared, days, spread, suspected, unconfirmed
 from jobs.night import Measured, Night
 from jobs.recommend import recommend
 from jobs.signals import SIGNALS, UNITS, Signal, main_signal, sample
@@ -192,14 +191,9 @@ def _began(watched: Watched, move: Move, rule: NightRule) -> Step | None:
         # Of the nights between an old pinned night and these, nobody knows any more.
         pinned = [one for one in watched.earlier if one.night == decided.night]
         after = (*level, watched.tonight)[0]
-        level = (*(one for one in pinned if _days_between(one, after) <= _NEIGHBOURS), *level)
+        level = (*(one for one in pinned if days((one, after))[-1] <= _NEIGHBOURS), *level)
     found, chain = move.deviation, (*level, watched.tonight)
     return beginning(chain, spread(watched, rule), found.ratio, found.nights)
-
-
-def _days_between(one: Level, other: Level) -> float:
-    apart = datetime.fromisoformat(other.at) - datetime.fromisoformat(one.at)
-    return apart.total_seconds() / 86400
 
 
 def _trend(watched: Watched, rule: NightRule) -> Trend:

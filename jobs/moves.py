@@ -111,7 +111,7 @@ def _drifted(watched: Watched, rule: NightRule) -> Move | None:
     levels = (*good[-(rule.drift_nights - 1) :], watched.tonight)
     if len(levels) < MIN_DRIFT_NIGHTS:
         return None
-    found = drift(levels, _days(levels), rule.drift_confidence)
+    found = drift(levels, days(levels), rule.drift_confidence)
     way = found.beyond(max(rule.drift_effect, size(watched.signal, rule.effects))) if found else 0
     if found is None or not way:
         return None
@@ -136,6 +136,7 @@ def _agrees(move: Move, effect: float) -> bool:
     return move.again > 1 + effect if move.way == "better" else move.again < 1 / (1 + effect)
 
 
-def _days(levels: Sequence[Level]) -> list[float]:
+def days(levels: Sequence[Level]) -> list[float]:
+    """When each night was, in days after the first."""
     first = datetime.fromisoformat(levels[0].at)
     return [(datetime.fromisoformat(one.at) - first).total_seconds() / 86400 for one in levels]

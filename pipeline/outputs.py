@@ -106,14 +106,12 @@ class Outputs:
 
     def _write_lines(self, folder: str, name: str, records: Iterable[Record]) -> None:
         """Write the lines of a cell; without any, those of an earlier start are none of it."""
-        lines, path = (
-            [record.model_dump_json() for record in records],
-            Path(folder) / f"{name}.jsonl",
-        )
+        lines = [record.model_dump_json() for record in records]
+        path = self.folder / folder / f"{name}.jsonl"
         if lines:
-            write_atomically(self.folder / path, "\n".join(lines) + "\n")
+            write_atomically(path, "\n".join(lines) + "\n")
         else:
-            remove(self.folder / path)
+            remove(path)
 
     def plan(self) -> Plan | None:
         """The plan last run; None where none was."""

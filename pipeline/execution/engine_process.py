@@ -260,11 +260,11 @@ def engine_environment(
     env = dict(os.environ)
     if folder is not None:
         env[FOLDER] = folder
-    if folder is not None and len(folder) + _SOCKET_NAME <= _LONGEST_PATH:
-        # What torch compiled is to outlast the engine.
-        kept = Path(tempfile.gettempdir()) / f"torchinductor_{os.getuid()}"
-        env.setdefault("TORCHINDUCTOR_CACHE_DIR", str(kept))
-        env["TMPDIR"] = folder
+        if len(folder) + _SOCKET_NAME <= _LONGEST_PATH:
+            # What torch compiled is to outlast the engine.
+            kept = Path(tempfile.gettempdir()) / f"torchinductor_{os.getuid()}"
+            env.setdefault("TORCHINDUCTOR_CACHE_DIR", str(kept))
+            env["TMPDIR"] = folder
     # Ray gives its workers one OpenMP thread; the engine is to have the whole machine.
     env.pop("OMP_NUM_THREADS", None)
     env["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1" if config.engine_core == "own_process" else "0"

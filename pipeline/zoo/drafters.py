@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.zoo.errors import TamperedFileError
 from pipeline.zoo.progress import Step
-from pipeline.zoo.storage import sha256_of, weights_written
+from pipeline.zoo.storage import verify_file, weights_written
 from pipeline.zoo.target import CONFIG, write_json
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -61,9 +60,7 @@ class Head:
         Raises:
             TamperedFileError: it is missing or altered.
         """
-        found = sha256_of(self.path) if self.path.is_file() else "missing"
-        if found != self.sha256:
-            raise TamperedFileError(self.path, self.sha256, found, "reinstall spec-decode-pipeline")
+        verify_file(self.path, self.sha256, "reinstall spec-decode-pipeline")
 
 
 HEADS: tuple[Head, ...] = (

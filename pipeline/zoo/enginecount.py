@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,36 +67,24 @@ class PipelineEngine:
         max_tokens: int,
     ) -> EngineCount:
         """See `SpeculativeEngine`."""
-        from pipeline.execution.engine_process import EngineError
+        from pipeline.execution.engine_process import EngineError, EngineProcess
 
+        parts = {
+            kind: [prompt for prompt in prompts if prompt.kind == kind]
+            for kind in sorted({prompt.kind for prompt in prompts})
+        }
+        k = int(speculative["num_speculative_tokens"])
         try:
-            return self._run(checkpoint, speculative, prompts, max_tokens)
+            with ExitStack() as stops:
+                engine = EngineProcess(_config(checkpoint, speculative), self._log)
+                stops.callback(engine.stop)
+                found = {kind: _pass(engine, part, max_tokens, k) for kind, part in parts.items()}
         except EngineError as error:
             raise EngineFailedError(error, self._log) from error
-
-    def _run(
-        self,
-        checkpoint: Path,
-        speculative: dict[str, Any],
-        prompts: Sequence[Asked],
-        max_tokens: int,
-    ) -> EngineCount:
-        from pipeline.execution.engine_process import EngineProcess
-
-        engine = EngineProcess(_config(checkpoint, speculative), self._log)
-        try:
-            parts = {
-                kind: [prompt for prompt in prompts if prompt.kind == kind]
-                for kind in sorted({prompt.kind for prompt in prompts})
-            }
-            k = int(speculative["num_speculative_tokens"])
-            found = {kind: _pass(engine, part, max_tokens, k) for kind, part in parts.items()}
-            return EngineCount(
-                {kind: counts for kind, (counts, _) in found.items()},
-                tuple(answer for _, answers in found.values() for answer in answers),
-            )
-        finally:
-            engine.stop()
+        return EngineCount(
+            {kind: counts for kind, (counts, _) in found.items()},
+            tuple(answer for _, answers in found.values() for answer in answers),
+        )
 
 
 def _config(checkpoint: Path, speculative: dict[str, Any]) -> Any:

@@ -62,13 +62,20 @@ def verify(folder: Path) -> None:
     Raises:
         TamperedFileError: a file is missing or differs from its digest.
     """
+    remedy = f"delete the folder {folder}; it is built again when needed"
     for name, expected in (read_digests(folder) or {}).items():
-        path = folder / name
-        found = sha256_of(path) if path.is_file() else "missing"
-        if found != expected:
-            raise TamperedFileError(
-                path, expected, found, f"delete the folder {folder}; it is built again when needed"
-            )
+        verify_file(folder / name, expected, remedy)
+
+
+def verify_file(path: Path, expected: str, remedy: str) -> None:
+    """Read a file and compare its sha256.
+
+    Raises:
+        TamperedFileError: it is missing or differs.
+    """
+    found = sha256_of(path) if path.is_file() else "missing"
+    if found != expected:
+        raise TamperedFileError(path, expected, found, remedy)
 
 
 @contextmanager

@@ -98,6 +98,8 @@ def test_a_folder_whose_name_is_too_long_for_a_socket_is_not_given_to_an_engine(
     ngram_config: EngineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/tmp")
+    # Which torch sets in the process that it is imported in.
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     for length, given in ((70, True), (71, False)):
         folder = "/tmp/".ljust(length, "x")
         env = engine_environment(ngram_config, (), folder)

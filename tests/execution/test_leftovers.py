@@ -120,6 +120,22 @@ end_own_group()
 """
 
 
+def noting(folder: Path) -> int:
+    """Start such a process of an engine with that folder; its number."""
+    command = [sys.executable, "-c", NOTES_ITSELF, *sorted(KEPT)]
+    env = {**os.environ, leftovers.FOLDER: str(folder)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as engine:
+        assert engine.stdout is not None
+        return int(engine.stdout.readline())
+
+
+def kill(pid: int) -> None:
+    """Kill a process that is no child of this one, and wait for its end."""
+    os.kill(pid, signal.SIGKILL)
+    while leftovers._started(pid) is not None:
+        time.sleep(0.05)
+
+
 def named_by(pid: int) -> list[str]:
     return sorted(p.name for p in Path("/dev/shm").iterdir() if p.name in kept_by(pid))
 
@@ -138,15 +154,8 @@ def test_what_wrote_itself_down_is_ended_though_it_lost_mark_and_parent(
     bare = []
     for folder in folders:
         folder.mkdir()
-        engine = subprocess.Popen(
-            [sys.executable, "-c", NOTES_ITSELF, *sorted(KEPT)],
-            stdout=subprocess.PIPE,
-            env={**os.environ, leftovers.FOLDER: str(folder)},
-        )
-        with engine:
-            assert engine.stdout is not None
-            bare.append(psutil.Process(int(engine.stdout.readline())))
-            assert named_by(bare[-1].pid) == kept_by(bare[-1].pid)
+        bare.append(psutil.Process(noting(folder)))
+        assert named_by(bare[-1].pid) == kept_by(bare[-1].pid)
     assert not set(bare) & set(orphans())
     assert [str(bare[0].pid) in name for name in leftovers.clear()] == [True]
     assert [p.is_running() for p in bare] == [False, True]
@@ -161,15 +170,8 @@ def test_what_a_killed_process_left_under_its_number_goes_at_the_next_start(
     monkeypatch.setattr(leftovers.tempfile, "tempdir", str(tmp_path))
     folder = tmp_path / f"spec-decode-{gone()}.123.{namespace()}-x"
     folder.mkdir()
-    engine = subprocess.Popen(
-        [sys.executable, "-c", NOTES_ITSELF, *sorted(KEPT)],
-        stdout=subprocess.PIPE,
-        env={**os.environ, leftovers.FOLDER: str(folder)},
-    )
-    with engine:
-        assert engine.stdout is not None
-        pid = int(engine.stdout.readline())
-        os.kill(pid, signal.SIGKILL)
+    pid = noting(folder)
+    kill(pid)
     assert named_by(pid) == kept_by(pid)
     assert leftovers.clear() == ()
     assert named_by(pid) == []
@@ -340,17 +342,8 @@ def test_the_folder_of_a_killed_worker_stays_while_its_engine_runs_and_is_not_en
     pids = []
     for folder in folders:
         folder.mkdir()
-        engine = subprocess.Popen(
-            [sys.executable, "-c", NOTES_ITSELF, *sorted(KEPT)],
-            stdout=subprocess.PIPE,
-            env={**os.environ, leftovers.FOLDER: str(folder)},
-        )
-        with engine:
-            assert engine.stdout is not None
-            pids.append(int(engine.stdout.readline()))
-    os.kill(pids[0], signal.SIGKILL)
-    while leftovers._started(pids[0]) is not None:
-        time.sleep(0.05)
+        pids.append(noting(folder))
+    kill(pids[0])
     leftovers.remove_folders()
     assert [folder.exists() for folder in folders] == [False, True]
     assert [named_by(pid) for pid in pids] == [[], kept_by(pids[1])]

@@ -12,6 +12,7 @@ from pipeline.zoo import catalogue, drafters
 from pipeline.zoo.block import DEPTH
 from pipeline.zoo.errors import TamperedFileError
 from pipeline.zoo.lm import HIDDEN
+from pipeline.zoo.storage import sha256_of
 from pipeline.zoo.train import CLASSES
 
 IDS = torch.tensor([0, 1, 2, 17, 300, 48_000])
@@ -121,7 +122,7 @@ def test_all_heads_together_are_small_enough_to_ship() -> None:
 
 @pytest.mark.parametrize("head", drafters.HEADS, ids=lambda head: head.method)
 def test_a_shipped_head_is_the_one_its_digest_names_and_has_a_card(head: drafters.Head) -> None:
-    assert drafters.sha256_of(head.path) == head.sha256
+    assert sha256_of(head.path) == head.sha256
     card = head.path.with_suffix(".md").read_text(encoding="utf-8")
     for said in ("Apache-2.0", "seed", "acceptance", head.sha256[:12]):
         assert said in card
